@@ -51,7 +51,7 @@ typedef struct RandomKernel {
   int param_count;
   int64_t grid[3];
   int num_warps, num_stages; /* 0: as usual */
-  bool persist;              /* as in nereid_options, likewise: */
+  bool persist, specialize;  /* as in nereid_options, likewise: */
   const char *without;
 } RandomKernel;
 
@@ -106,7 +106,8 @@ typedef struct Gen {
   Val pool[POOL];
   int count, base; /* a helper sees the pool from base on */
   bool in_helper;
-  int depth; /* of control flow and helpers */
+  int depth;  /* of control flow and helpers */
+  bool plain; /* little but loops of products, with tiles that machines have copies for */
   struct {
     char counter[12];
     int trips;

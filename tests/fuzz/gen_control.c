@@ -346,10 +346,15 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
   line(&g, "lin = (pid2 * tl.num_programs(1) + pid1) * tl.num_programs(0) + pid0");
   add_named(&g, scalar_int(NEREID_I32, 0, g.programs - 1), "lin")->uses = 1;
   add_scalars(&g);
-  for (int i = 0; i < 3; i++) make_load(&g);
-  int first = g.count, parts = (int)draw_between(&g, 1, 4);
+  g.plain = chance(&g, 30);
+  int first = g.count, parts = g.plain ? 1 : (int)draw_between(&g, 1, 4);
+  if (g.plain)
+    for (int i = (int)draw_between(&g, 1, 2); i > 0; i--) make_product_loop(&g);
+  else
+    for (int i = 0; i < 3; i++) make_load(&g);
+  if (!g.plain) first = g.count;
   for (int i = 0; i < parts; i++) {
-    make_statements(&g, (int)draw_between(&g, 3, 9));
+    make_statements(&g, g.plain ? (int)draw(&g, 4) : (int)draw_between(&g, 3, 9));
     if (i + 1 == parts) break;
     store_some(&g, first, 2, false);
     if (chance(&g, 10)) {
@@ -375,9 +380,10 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
   k->num_warps = chance(&g, 40) ? 0 : 1 << draw(&g, 4);
   k->num_stages = chance(&g, 40) ? 0 : (int)draw_between(&g, 1, 5);
   static const char *const passes[] = {"wgmma",    "tensor_cores", "dots_ahead", "async_loads",
-                                       "prefetch", "hoist_loads",  "sink_masks", "skip_masks"};
-  k->persist = chance(&g, 30);
-  if (chance(&g, 25)) k->without = passes[draw(&g, 8)];
+                                       "prefetch", "hoist_loads",  "sink_masks", "skip_masks",
+                                       "persist",  "tensor_maps",  "specialize"};
+  k->persist = chance(&g, 30), k->specialize = chance(&g, 40);
+  if (chance(&g, 25)) k->without = passes[draw(&g, 11)];
   free(g.helpers.at), free(g.body.at);
 }
 

@@ -86,14 +86,14 @@ static void put_block_pointer(const DotOperand *o, const Turns *t, const char *f
 
 static void fill_operand(Gen *g, DotOperand *o, nereid_dtype t) {
   o->t = t, o->max = 1.75, o->step = -2;
-  bool half = t == NEREID_F16 || t == NEREID_BF16;
-  nereid_dtype stored = half && chance(g, 12)              ? NEREID_I8
-                        : t == NEREID_F32 && chance(g, 20) ? (chance(g, 50) ? NEREID_F16 : NEREID_BF16)
-                                                           : t;
+  bool half = !g->plain && (t == NEREID_F16 || t == NEREID_BF16);
+  nereid_dtype stored = half && chance(g, 12)                           ? NEREID_I8
+                        : t == NEREID_F32 && !g->plain && chance(g, 20) ? (chance(g, 50) ? NEREID_F16 : NEREID_BF16)
+                                                                        : t;
   o->converted = stored != t;
   o->p->t = stored, o->p->fill = FILL_QUANTIZED, o->p->hi = 7, o->p->lo = -7, o->p->step = -2;
   if (!is_float(stored)) o->p->fill = FILL_INTS, o->max = 7, o->step = 0;
-  o->doubled = !is_fp8(t) && chance(g, 15);
+  o->doubled = !is_fp8(t) && !g->plain && chance(g, 15);
   if (o->doubled) o->max *= 2;
 }
 
@@ -118,25 +118,25 @@ bool begin_operand(Gen *g, const Turns *t, DotOperand *o, nereid_dtype type, int
   o->limit = chance(g, 25) ? (int)draw_between(g, 1, lines) : lines;
   number_text(g, o->limit, o->limit_text);
   int row = o->across ? o->limit : t->total, rows = o->across ? t->total : o->limit;
-  o->pitch = chance(g, 60) ? (row + unit - 1) / unit * unit : row + (int)draw(g, 6);
+  o->pitch = g->plain || chance(g, 60) ? (row + unit - 1) / unit * unit : row + (int)draw(g, 6);
   o->how = batch ? (LoadKind)draw(g, 2) : (LoadKind)draw(g, 7);
   if (t->down && (o->how == LOAD_WALKING || o->how == LOAD_ADVANCED_BLOCK)) o->how = LOAD_INDEXED;
   if (o->how > LOAD_DESCRIPTOR || (o->how == LOAD_DESCRIPTOR && (o->across ? lines : t->block) < unit))
     o->how = t->down ? LOAD_INDEXED : LOAD_WALKING;
   if (o->how == LOAD_DESCRIPTOR) o->pitch = (row + unit - 1) / unit * unit, o->lines_first = !o->across;
-  o->wraps = o->how <= LOAD_WALKING && o->limit < lines && chance(g, 30);
+  o->wraps = !g->plain && o->how <= LOAD_WALKING && o->limit < lines && chance(g, 30);
   number_text(g, o->pitch, o->pitch_text);
-  o->p->place_at_end = o->how != LOAD_DESCRIPTOR && chance(g, 50);
+  o->p->place_at_end = o->how != LOAD_DESCRIPTOR && !g->plain && chance(g, 50);
   o->slab = (int64_t)rows * o->pitch;
-  if (batch && chance(g, 50)) o->slab += draw(g, 5);
+  if (batch && !g->plain && chance(g, 50)) o->slab += draw(g, 5);
   int64_t part = (batch ? batch : 1) * o->slab, places = 1;
   snprintf(o->base, sizeof o->base, "%s", o->p->name);
-  o->changes = !o->wraps && chance(g, 10);
-  bool begins = !o->wraps && chance(g, 15);
+  o->changes = !o->wraps && chance(g, g->plain ? 2 : 10);
+  bool begins = !o->wraps && chance(g, g->plain ? 2 : 15);
   if (o->changes || begins || chance(g, 40)) { /* each program and iteration of outer loops has its own */
     char where[200];
     places = place(g, where, sizeof where);
-    if (o->how == LOAD_DESCRIPTOR || chance(g, 50)) part = (part + unit - 1) / unit * unit;
+    if (o->how == LOAD_DESCRIPTOR || g->plain || chance(g, 50)) part = (part + unit - 1) / unit * unit;
     snprintf(o->base, sizeof o->base, "%s + %s * %ld", o->p->name, where, (long)part);
   }
   o->p->count = part * (places - 1) + (batch ? batch - 1 : 0) * o->slab + (int64_t)(rows - 1) * o->pitch + row;

@@ -21,7 +21,7 @@ const char *random_precision(Gen *g, nereid_dtype t) {
 static nereid_dtype random_operand_type(Gen *g) {
   static const nereid_dtype types[] = {NEREID_BF16, NEREID_BF16, NEREID_BF16, NEREID_F16,    NEREID_F16,  NEREID_F16,
                                        NEREID_F32,  NEREID_F32,  NEREID_I8,   NEREID_F8E4NV, NEREID_F8E5, NEREID_F64};
-  return gpu_dtype(types[draw(g, 12)]);
+  return gpu_dtype(types[draw(g, g->plain && chance(g, 80) ? 6 : 12)]);
 }
 
 static nereid_dtype sum_type(nereid_dtype t) {
@@ -108,10 +108,11 @@ static void put_dot(Gen *g, const Sum *s, const Turns *t, const DotOperand *a, c
 
 static bool make_products(Gen *g) {
   nereid_dtype t = random_operand_type(g);
-  int batch = chance(g, 10) ? 2 << draw(g, 2) : 0, m = chance(g, 12) ? 1 << draw(g, 4) : 16 << draw(g, batch ? 2 : 4),
-      n = 16 << draw(g, batch ? 2 : 4), k = 16 << draw(g, 3), most = chance(g, 20) ? 8 * MAX_NUMEL : MAX_NUMEL;
+  int batch = chance(g, g->plain ? 2 : 10) ? 2 << draw(g, 2) : 0,
+      m = chance(g, 12) ? 1 << draw(g, 4) : 16 << draw(g, batch ? 2 : 4), n = 16 << draw(g, batch ? 2 : 4),
+      k = 16 << draw(g, 3), most = chance(g, 20) ? 8 * MAX_NUMEL : MAX_NUMEL;
   if (width(t) == 8 && k < 32) k = 32; /* Triton's least, for NVIDIA GPUs */
-  bool of_warpgroups = !batch && chance(g, 50);
+  bool of_warpgroups = !batch && (g->plain || chance(g, 50));
   if (of_warpgroups) m = 64 << draw(g, 2), n = 8 << draw(g, 5);
   while (m * n * (batch ? batch : 1) > most) {
     if (m > n && !of_warpgroups) m /= 2;
@@ -147,7 +148,8 @@ static bool make_products(Gen *g) {
 static bool make_attention(Gen *g) {
   nereid_dtype t = random_operand_type(g);
   if (t == NEREID_I8) t = NEREID_F16;
-  int m = 16 << draw(g, 4), n = 16 << draw(g, 3), head = 16 << draw(g, 3), d = 16 << draw(g, 3);
+  int m = (g->plain ? 64 : 16) << draw(g, g->plain ? 2 : 4), n = 16 << draw(g, 3), head = 16 << draw(g, 3),
+      d = 16 << draw(g, 3);
   if (width(t) == 8 && head < 32) head = 32;
   if (width(t) == 8 && n < 32) n = 32;
   bool softmax = chance(g, 60), causal = chance(g, 40);

@@ -151,6 +151,7 @@ static nereid_status run_on(Run *r, nereid_device *device, bool in_place, const 
                             .num_stages = k->num_stages,
                             .check_races = true,
                             .persist = k->persist,
+                            .specialize = k->specialize,
                             .without = k->without};
   if (!status) status = nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, &options, err);
   if (!status) status = nereid_synchronize(device, err);
@@ -309,6 +310,7 @@ static void print_kernel(const RandomKernel *k, const char *text) {
   if (k->num_warps) printf(" %d warps,", k->num_warps);
   if (k->num_stages) printf(" %d stages,", k->num_stages);
   if (k->persist) printf(" persist,");
+  if (k->specialize) printf(" specialize,");
   if (k->without) printf(" without %s,", k->without);
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
