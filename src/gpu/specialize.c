@@ -70,6 +70,7 @@ typedef struct Loop {
 /* A tile that is loaded outside of the loops whose products take it. */
 typedef struct Single {
   Ring ring;
+  const Block *home; /* the load's; the load goes */
   int group;
 } Single;
 
@@ -277,7 +278,7 @@ static void choose_singles(Specialize *p) {
     Takers takers = {p, load->out[0], box->dims[0].dim, false, false};
     tile_walk(p->f->body, find_takers, &takers);
     if (!takers.in_loop || takers.others) continue;
-    p->singles[p->single_count++] = (Single){.ring = {.load = load, .box = box}};
+    p->singles[p->single_count++] = (Single){.ring = {.load = load, .box = box}, .home = load->block};
     p->map_count++;
   }
 }
@@ -766,7 +767,7 @@ static bool is_inside(const Op *inner, const Op *op) {
 
 static bool holds_group(const Specialize *p, const Op *op, int group) {
   for (int i = 0; i < p->single_count; i++)
-    if (p->singles[i].group == group && is_inside(p->singles[i].ring.load, op)) return true;
+    if (p->singles[i].group == group && is_inside(p->singles[i].home->parent, op)) return true;
   for (int i = 0; i < p->loop_count; i++) {
     if (p->loops[i].group == group && is_inside(p->loops[i].op, op)) return true;
   }

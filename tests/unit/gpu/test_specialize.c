@@ -94,6 +94,7 @@ static int some(int program, int block, int limit) { return program < limit ? 1 
 static int by_program(int program, int block, int limit) { return program + 1; }
 static int below_program(int program, int block, int limit) { return block < program; }
 static int once(int program, int block, int limit) { return 1; }
+static int first_and_below_limit(int program, int block, int limit) { return block == 0 || program < limit; }
 static int below_limit(int program, int block, int limit) { return program < limit; }
 
 static const Form forms[] = {
@@ -115,6 +116,12 @@ static const Form forms[] = {
      TILES "    for i in range(0, tl.minimum(n_k, tl.program_id(0) * BK), BK):\n"
            "        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
      below_program},
+    {"a tile that comes once, a loop that takes it, and a branch behind it",
+     TILES "    i = 0\n    first = " LOAD_A "\n"
+           "    for i in range(0, tl.minimum(n_k, BK), BK):\n        acc = tl.dot(first, " LOAD_B ", acc)\n"
+           "    if tl.program_id(0) < limit:\n        for i in range(BK, n_k, BK):\n"
+           "            acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
+     first_and_below_limit},
     {"tiles by descriptors, where the loop asks",
      HEAD "@triton.jit\ndef k(" PARAMS "):\n"
           "    a = tl.make_tensor_descriptor(a_ptr, [rows, n_k], [n_k, 1], [M, BK])\n"
