@@ -72,7 +72,8 @@ static void operations_that_are_wrong_fail(void **state) {
   } else failed++;
   assert_int_equal(failed, 4);
   assert_int_equal(cx->diags.n, 4);
-  assert_string_equal(cx->diags.at[0].message, "a view has as many elements as its tensor, and not f32[3, 4] and f32[5]");
+  assert_string_equal(cx->diags.at[0].message,
+                      "a view has as many elements as its tensor, and not f32[3, 4] and f32[5]");
   context_destroy(cx);
 }
 
