@@ -135,7 +135,7 @@ static int scalars(Front *fr, const Builtin *b, Span at, const char *name, const
   for (int i = 0; i < n; i++) {
     Py *item = p->kind == PY_TUPLE ? p->tuple.at[i] : (Py *)p;
     if (item->kind == PY_INT || item->kind == PY_BOOL) {
-      if (to == DT_I32 && (item->i < INT32_MIN || item->i > INT32_MAX))
+      if ((to == DT_I32 || !strcmp(name, "offsets")) && (item->i < INT32_MIN || item->i > INT32_MAX))
         lib_refuse(fr, at, NULL,
                    "Block pointers only support 32 bit `offsets/block_shape`, got a value %s which is out "
                    "of the range, for `%s[%d]`",

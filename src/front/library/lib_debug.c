@@ -13,7 +13,12 @@ static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
                                                        : HINT_CONSTANT;
   int64_t values[MAX_RANK];
   int n = lib_ints(fr, at, b, "values", args[1], values, MAX_RANK);
-  if (py_is_number(args[0])) return args[0]; /* an argument specialised to 1, say: nothing to learn */
+  if (py_is_number(args[0]))
+    lib_refuse(fr, at,
+               "an integer argument that equals 1 is a constexpr: annotate the parameter with its type, list it in "
+               "do_not_specialize, or leave the hint out",
+               "'constexpr' object has no attribute 'shape': `input` of %s is the constexpr %s", lib_full_name(fr, b),
+               py_describe(fr, args[0]));
   Value *x = lib_tensor(fr, at, b, "input", args[0]);
   int want = x->type->rank ? x->type->rank : kind == HINT_DIVISIBLE;
   if (n != want)

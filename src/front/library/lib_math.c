@@ -140,8 +140,15 @@ static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, r);
 }
 
+/* An integer constant beside a float is one. */
+static Value *div_rn_operand(Front *fr, const Builtin *b, Span at, const char *name, Py *p, const Py *other) {
+  bool whole = p->kind == PY_INT || p->kind == PY_BOOL, both = other->kind == PY_INT || other->kind == PY_BOOL;
+  if (whole && !both) return sem_constant(fr, at, p, type_number(fr->cx, DT_F32));
+  return float_arg(fr, b, at, name, p, true);
+}
+
 static Py *call_div_rn(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = float_arg(fr, b, at, "x", args[0], true), *y = float_arg(fr, b, at, "y", args[1], true);
+  Value *x = div_rn_operand(fr, b, at, "x", args[0], args[1]), *y = div_rn_operand(fr, b, at, "y", args[1], args[0]);
   sem_broadcast_pair(fr, at, &x, &y);
   Value *r = build_binary(&fr->b, OP_DIV, x, y);
   r->def->attr[0] = 1;

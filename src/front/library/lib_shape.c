@@ -7,14 +7,23 @@ static int64_t numel_of(int rank, const int32_t *shape) {
   return n;
 }
 
+/* A number has no shape to be broadcast from. */
+static Value *broadcast_operand(Front *fr, const Builtin *b, Span at, const char *name, Py *p) {
+  if (py_is_number(p))
+    lib_refuse(fr, at, "tl.full(shape, value, dtype) makes a tensor of a number",
+               "'constexpr_type' object has no attribute 'is_block': `%s` of %s is the number %s", name,
+               lib_full_name(fr, b), py_describe(fr, p));
+  return lib_value(fr, at, b, name, p);
+}
+
 static Py *call_broadcast(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = lib_value(fr, at, b, "input", args[0]), *y = lib_value(fr, at, b, "other", args[1]);
+  Value *x = broadcast_operand(fr, b, at, "input", args[0]), *y = broadcast_operand(fr, b, at, "other", args[1]);
   sem_broadcast_pair(fr, at, &x, &y);
   return py_tuple(fr, 2, (Py *[]){py_tensor(fr, x), py_tensor(fr, y)});
 }
 
 static Py *call_broadcast_to(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = lib_value(fr, at, b, "input", args[0]);
+  Value *x = broadcast_operand(fr, b, at, "input", args[0]);
   int32_t shape[MAX_RANK];
   int rank = lib_shape(fr, at, b, "shape", args[1], shape);
   return py_tensor(fr, sem_broadcast_to(fr, at, x, rank, shape));

@@ -135,6 +135,7 @@ static void casts_that_round_nothing(void **state) {
 
 static void library_functions_take_more(void **state) {
   (void)state;
+  body_is_taken("tl.store(x, tl.div_rn(3, f) + tl.div_rn(f, 2) + tl.div_rn(1.5, 2))");
   body_is_taken("tl.store(out, tl.reduce(tl.arange(0, 16), 0, typed))");
   body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 5).shape[0] == 4)");
   body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 1).shape[0] == 1)");
