@@ -14,6 +14,7 @@
 #include "gpu/lower/dot.h"
 
 enum { MOST_COLUMNS = 8 }; /* log2 of an instruction's */
+enum { BESIDE_SUMS = 32 }; /* registers of a thread that an instruction's sums leave, lest ptxas refuse it */
 
 typedef struct Operand {
   const DotOperand *o;
@@ -64,8 +65,9 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
   const Layout *acc = d->layout;
   find_operand(l, d, &d->a, &m->a);
   find_operand(l, d, &d->x, &m->x);
+  int registers = gpu_thread_registers(l->out->num_warps) - BESIDE_SUMS;
   m->column_bits = 3;
-  while (m->column_bits < d->shape.n && m->column_bits < MOST_COLUMNS &&
+  while (m->column_bits < d->shape.n && m->column_bits < MOST_COLUMNS && 1 << m->column_bits <= registers &&
          layout_find_register(acc, 1u << m->column_bits) >= 0)
     m->column_bits++;
   for (int i = 0; i < acc->reg_bits; i++) {

@@ -214,14 +214,17 @@ static inline void dot_run(DotCase *c, const char *what) {
 /* ---- what a kernel is made of ------------------------------------------------------------------------------------ */
 
 typedef struct DotCount {
-  int wgmma, from_registers, mma, copies[17], tensors, waits,
-      products_at_once; /* copies: by bytes; at_once: most pending groups */
+  int wgmma, from_registers, mma, copies[17], tensors, waits, products_at_once,
+      sums; /* copies: by bytes; at_once: most pending groups; sums: most registers of a wgmma's accumulator */
 } DotCount;
 
 static inline void dot_count_op(LaneOp *op, void *arg) {
   DotCount *n = arg;
   switch (op->code) {
-    case LANE_WGMMA: n->wgmma++, n->from_registers += lane_wgmma_inputs(op) == 5; break;
+    case LANE_WGMMA:
+      n->wgmma++, n->from_registers += lane_wgmma_inputs(op) == 5;
+      if (op->out_count > n->sums) n->sums = op->out_count;
+      break;
     case LANE_MMA: n->mma++; break;
     case LANE_CP_ASYNC: n->copies[op->bits / 8]++, n->copies[0]++; break;
     case LANE_TENSOR_LOAD: n->tensors++, n->copies[16]++, n->copies[0]++; break;

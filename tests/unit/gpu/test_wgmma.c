@@ -123,6 +123,23 @@ static void small_products(void **state) {
   }
 }
 
+/* The more warps, the fewer registers a thread has: ptxas refuses an instruction whose sums leave it too few. */
+static void sums_that_registers_hold(void **state) {
+  static const int shapes[][4] = {{64, 256, 16, 4}, {128, 256, 16, 8}, {128, 512, 16, 16}, {128, 512, 16, 32}},
+                   sums[] = {128, 128, 64, 32};
+  for (int i = 0; i < 4; i++) {
+    const int *s = shapes[i];
+    DotCase c = dot_case(product_text, "sm_90a", s[3], 3);
+    dot_array(&c, DT_F16, s[0] * s[2]), dot_array(&c, DT_F16, s[2] * s[1]), dot_array(&c, DT_F32, s[0] * s[1]);
+    dot_array(&c, DT_F32, s[0] * s[1]), dot_const(&c, s[0]), dot_const(&c, s[1]), dot_const(&c, s[2]);
+    dot_const(&c, ROWS), dot_const(&c, ROWS), dot_const(&c, 0);
+    dot_compile(&c);
+    assert_int_equal(dot_count(&c).sums, sums[i]);
+    dot_free(&c);
+    check_product(&(Product){s[0], s[1], s[2], s[3], DT_F16, DT_F32, ROWS, ROWS, true}, "sm_90a");
+  }
+}
+
 static void results_of_f16(void **state) {
   for (int given = 0; given < 2; given++) {
     Product p = {128, 64, 64, 4, DT_F16, DT_F16, ROWS, ROWS, given};
@@ -211,9 +228,13 @@ static void a_from_registers_by_eight_columns(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_shape),    cmocka_unit_test(every_way),
-      cmocka_unit_test(small_products), cmocka_unit_test(results_of_f16),
-      cmocka_unit_test(chains),         cmocka_unit_test(a_from_registers_by_eight_columns),
+      cmocka_unit_test(every_shape),
+      cmocka_unit_test(every_way),
+      cmocka_unit_test(small_products),
+      cmocka_unit_test(sums_that_registers_hold),
+      cmocka_unit_test(results_of_f16),
+      cmocka_unit_test(chains),
+      cmocka_unit_test(a_from_registers_by_eight_columns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
