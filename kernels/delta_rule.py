@@ -16,7 +16,7 @@ chunks, which is all that is left in sequence; delta_rule_output makes the outpu
     q, k, w: [heads, n, DK]      v, u, fresh, out: [heads, n, DV]      beta, gate, decay: [heads, n] fp32, gate <= 0
     states: [heads, cdiv(n, CHUNK), DK, DV], S before each chunk       initial, final: [heads, DK, DV] fp32
 
-`heads` is batch times heads. DK and DV are powers of two, CHUNK is one of 16 to 128.
+What is not fp32 is of one type; `heads` is batch times heads. DK and DV are powers of two, CHUNK is one of 16 to 128.
 """
 import triton
 import triton.language as tl

@@ -19,7 +19,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 @triton.jit
 def mla_decode(q_ptr, cache_ptr, partial_ptr, lse_ptr, page_table_ptr, lengths_ptr, table_stride, heads, scale, LATENT: tl.constexpr,
                ROPE: tl.constexpr, PAGE: tl.constexpr, SPLITS: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr):
-    """BLOCK_H heads, 16 to 128, against one split of a sequence's keys.
+    """BLOCK_H heads, 16 to 64 (the sums of 128 take all registers of a multiprocessor), against one split of a sequence's keys.
 
     The programs of a sequence's heads are neighbours, so that they find its keys in the L2 cache. Grid: (cdiv(heads, BLOCK_H), batch, SPLITS).
     """
