@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "gpu/gpu.h"
+#include "gpu/launch_plan.h"
 
 typedef struct Row {
   const Span *span;
@@ -25,6 +26,7 @@ typedef struct Row {
 
 typedef struct Summary {
   Context *cx;
+  const LaneFunc *f;
   VEC(Row) rows;
   int group_products, group_columns; /* of warpgroups; the widest one's */
   int warps, copying_warps;
@@ -37,8 +39,20 @@ static const LaneOp *loop_of(const LaneOp *op) {
   return p;
 }
 
-static int access_bytes(const LaneOp *op) {
+/* Of a copy by a tensor map, which is a parameter of the kernel. */
+static int box_bytes(const LaneFunc *f, const LaneOp *op) {
+  const LaneValue *map = op->in[2];
+  int number = map->def ? (int)map->def->imm : map->index, first = f->param_count - f->maps, bytes;
+  if (!f->plan || number < first || number - first >= f->plan->map_count) return 0;
+  const GpuMapPlan *m = &f->plan->maps[number - first];
+  bytes = dtype_bytes(m->dtype);
+  for (int i = 0; i < m->rank; i++) bytes *= m->box[i];
+  return bytes;
+}
+
+static int access_bytes(const LaneFunc *f, const LaneOp *op) {
   if (op->code == LANE_CP_ASYNC) return op->bits / 8;
+  if (op->code == LANE_TENSOR_LOAD) return box_bytes(f, op);
   int n = op->code == LANE_LD ? op->out_count : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
   return n * lane_kind_info[op->kind].bits / 8;
 }
@@ -65,17 +79,18 @@ static void count_op(LaneOp *op, void *arg) {
     case LANE_LD:
     case LANE_ST:
     case LANE_CP_ASYNC:
+    case LANE_TENSOR_LOAD:
     case LANE_ATOM: break;
     default: return;
   }
-  if (op->space == SPACE_SHARED && op->code != LANE_CP_ASYNC) {
+  if (op->space == SPACE_SHARED && op->code != LANE_CP_ASYNC && op->code != LANE_TENSOR_LOAD) {
     ++*(op->code == LANE_LD ? &s->shared_loads : &s->shared_stores);
     return;
   }
   Row r = {.span = op->span,
            .code = op->code,
            .count = 1,
-           .bytes = access_bytes(op),
+           .bytes = access_bytes(s->f, op),
            .masked = op->guard != NULL,
            .in_loop = loop_of(op) != NULL,
            .is_volatile = op->is_volatile,
@@ -108,10 +123,15 @@ static void put_row(Buf *out, const Row *r) {
   static const char *const priorities[] = {"", " evict_first", " evict_last", " L2 last", " no L1"};
   static const char *const rmw[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
   char remarks[64], what[16];
-  snprintf(remarks, sizeof remarks, "%s%s%s%s%s", r->in_loop ? " in loop" : "", r->masked ? " masked" : "",
+  snprintf(remarks, sizeof remarks, "%s%s%s%s%s%s", r->code == LANE_TENSOR_LOAD ? " one thread" : "", r->in_loop ? " in loop" : "", r->masked ? " masked" : "",
            r->is_volatile ? " volatile" : "", caches[r->cache], priorities[r->evict]);
   if (r->code == LANE_ATOM) snprintf(what, sizeof what, "%s %s", r->result ? "atom" : "red", rmw[r->rmw]);
-  else snprintf(what, sizeof what, "%s", r->code == LANE_LD ? "load" : r->code == LANE_ST ? "store" : "copy");
+  else
+    snprintf(what, sizeof what, "%s",
+             r->code == LANE_LD            ? "load"
+             : r->code == LANE_ST          ? "store"
+             : r->code == LANE_TENSOR_LOAD ? "box"
+                                           : "copy");
   Buf line = {0};
   buf_printf(&line, "  %4d  %-9s %5d  %5d  %-22s ", r->span && r->span->source ? r->span->line : 0, what, r->count,
              r->bytes, remarks[0] ? remarks + 1 : "");
@@ -175,10 +195,38 @@ static void find_loops(LaneOp *op, void *arg) {
   if ((f->pending + 1) * bytes > f->most) f->most = (int)(f->pending + 1) * bytes;
 }
 
+/* Of rings that tensor maps bring tiles to: what is asked for before a loop; all of it, where warps of their own ask. */
+typedef struct Boxes {
+  const LaneFunc *f;
+  int *before;   /* by buffer: bytes */
+  bool *brought; /* by buffer */
+} Boxes;
+
+static void find_loop(LaneOp *op, void *arg) { *(bool *)arg |= op->code == LANE_FOR; }
+
+static void find_boxes(LaneOp *op, void *arg) {
+  Boxes *b = arg;
+  if (op->code != LANE_TENSOR_LOAD || op->buffer < 0) return;
+  const LaneOp *loop = loop_of(op);
+  bool holds_loop = false;
+  if (loop) lane_walk(loop->body[0], find_loop, &holds_loop);
+  b->brought[op->buffer] = true;
+  if (!loop || holds_loop) b->before[op->buffer] += box_bytes(b->f, op);
+}
+
+static int boxes_in_flight(const LaneFunc *f) {
+  Boxes b = {f, NEW_N(f->cx->arena, int, f->buffers.n + 1), NEW_N(f->cx->arena, bool, f->buffers.n + 1)};
+  int bytes = 0;
+  lane_walk(f->body, find_boxes, &b);
+  for (int i = 0; i < f->buffers.n; i++)
+    if (b.brought[i]) bytes += b.before[i] ? b.before[i] : f->buffers.at[i].bytes;
+  return bytes;
+}
+
 int gpu_bytes_in_flight(const LaneFunc *func) {
   Flight f = {.f = func, .copied = NEW_N(func->cx->arena, bool, func->buffers.n + 1)};
   lane_walk(func->body, find_loops, &f);
-  return f.most;
+  return f.most + boxes_in_flight(func);
 }
 
 static void put_rings(Buf *out, const LaneFunc *f) {
@@ -195,6 +243,7 @@ static void put_rings(Buf *out, const LaneFunc *f) {
 void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin) {
   Summary *s = NEW(f->cx->arena, Summary);
   s->cx = f->cx;
+  s->f = f;
   s->warps = f->num_warps;
   lane_walk(f->body, count_op, s);
   buf_printf(out, "%s for %s: %d warp%s of 32 threads a block\n", f->name, t->name, f->num_warps,
