@@ -123,8 +123,9 @@ static void put_row(Buf *out, const Row *r) {
   static const char *const priorities[] = {"", " evict_first", " evict_last", " L2 last", " no L1"};
   static const char *const rmw[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
   char remarks[64], what[16];
-  snprintf(remarks, sizeof remarks, "%s%s%s%s%s%s", r->code == LANE_TENSOR_LOAD ? " one thread" : "", r->in_loop ? " in loop" : "", r->masked ? " masked" : "",
-           r->is_volatile ? " volatile" : "", caches[r->cache], priorities[r->evict]);
+  snprintf(remarks, sizeof remarks, "%s%s%s%s%s%s", r->code == LANE_TENSOR_LOAD ? " one thread" : "",
+           r->in_loop ? " in loop" : "", r->masked ? " masked" : "", r->is_volatile ? " volatile" : "",
+           caches[r->cache], priorities[r->evict]);
   if (r->code == LANE_ATOM) snprintf(what, sizeof what, "%s %s", r->result ? "atom" : "red", rmw[r->rmw]);
   else
     snprintf(what, sizeof what, "%s",
@@ -195,7 +196,8 @@ static void find_loops(LaneOp *op, void *arg) {
   if ((f->pending + 1) * bytes > f->most) f->most = (int)(f->pending + 1) * bytes;
 }
 
-/* Of rings that tensor maps bring tiles to: what is asked for before a loop; all of it, where warps of their own ask. */
+/* Of rings that tensor maps bring tiles to: what is asked for before a loop; all of it, where warps of their own ask.
+ */
 typedef struct Boxes {
   const LaneFunc *f;
   int *before;   /* by buffer: bytes */
