@@ -18,50 +18,6 @@
 
 #include "measure/report.h"
 
-static const char *const default_target = "sm_90a";
-
-/* ---- occupancy --------------------------------------------------------------------------------------------------- */
-
-static nereid_occupancy occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps) {
-  GpuOccupancy o = gpu_occupancy(t, registers, shared_bytes, num_warps);
-  int warps = o.blocks * num_warps;
-  return (nereid_occupancy){.blocks = o.blocks,
-                            .by_registers = o.by_registers,
-                            .by_shared = o.by_shared,
-                            .by_warps = o.by_warps,
-                            .by_blocks = o.by_blocks,
-                            .limit = o.limit,
-                            .warps = warps,
-                            .max_warps = t->machine.max_warps,
-                            .occupancy = (double)warps / t->machine.max_warps,
-                            .registers_granted = o.registers,
-                            .shared_granted = o.shared_bytes};
-}
-
-static nereid_status find_target(const char *name, const GpuTarget **out, nereid_error **error) {
-  *out = target_named(name ? name : default_target);
-  if (*out) return NEREID_OK;
-  Buf hint = {0};
-  buf_puts(&hint, "there are");
-  for (const GpuTarget *t = gpu_targets; t->name; t++) buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
-  nereid_status s = error_set(error, NEREID_NO_DEVICE, hint.at, "there is no GPU's target '%s'", name);
-  buf_destroy(&hint);
-  return s;
-}
-
-nereid_status nereid_occupancy_of(const char *target, int registers, int shared_bytes, int num_warps,
-                                  nereid_occupancy *out, nereid_error **error) {
-  if (!out) return error_null(error, "nereid_occupancy_of", "out");
-  if (registers < 0 || shared_bytes < 0 || num_warps < 1)
-    return error_set(error, NEREID_BAD_ARGUMENT, "registers and shared bytes are 0 or more, warps 1 or more",
-                     "nereid_occupancy_of: %d registers, %d bytes of shared memory and %d warps", registers,
-                     shared_bytes, num_warps);
-  const GpuTarget *t;
-  nereid_status status = find_target(target, &t, error);
-  if (!status) *out = occupancy(t, registers, shared_bytes, num_warps);
-  return status;
-}
-
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
 static void choose_machine(Report *r, const nereid_report_options *how) {
@@ -298,7 +254,7 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   p->shared_bytes = f->shared_bytes;
   put_rings(r, f);
   assemble(k, cx, f);
-  p->occupancy = occupancy(r->target, p->registers, p->shared_bytes, p->num_warps);
+  p->occupancy = report_occupancy(r->target, p->registers, p->shared_bytes, p->num_warps);
   put_waves(p);
   if (!counts) return NEREID_OK;
   gpu_put_grid(f, k->grid, args);
@@ -347,7 +303,7 @@ nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const i
   if (!how) how = &usual;
   const GpuTarget *target;
   nereid_status status = check(m, grid, o, how, error);
-  if (!status) status = find_target(how->target, &target, error);
+  if (!status) status = report_target(how->target, &target, error);
   if (status) return status;
   const KernelInfo *info = module_kernel(m, kernel, error);
   if (!info) return NEREID_BAD_ARGUMENT;

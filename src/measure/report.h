@@ -16,6 +16,9 @@ typedef struct Report {
 } Report;
 
 void cost_put(nereid_cost *out, const TileCost *c); /* cost.c: the counts in the interface's words */
-void report_judge(Report *r);                       /* report_judge.c: fills out.remarks */
+/* report_occupancy.c */
+nereid_status report_target(const char *name, const GpuTarget **out, nereid_error **error); /* NULL: a common one */
+nereid_occupancy report_occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps);
+void report_judge(Report *r); /* report_judge.c: fills out.remarks */
 
 #endif

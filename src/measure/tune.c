@@ -490,3 +490,20 @@ void tuner_close(Tuner *t) {
   arrays_close(&t->arrays);
   pthread_mutex_destroy(&t->lock);
 }
+
+/* ---- zeroing, for pre_hook --------------------------------------------------------------------------------------- */
+
+nereid_status autotune_zero(nereid_device *d, void *stream, const Call *c, const Specialization *s,
+                            nereid_error **error) {
+  nereid_status status = NEREID_OK;
+  for (int i = 0; i < s->zeroed_count && !status; i++) {
+    const nereid_arg *a = c->args[s->zeroed[i]];
+    int64_t bytes = a ? array_bytes(d, a) : 0;
+    if (!a || !a->pointer) continue;
+    if (bytes < 1) return array_unknown(c, s->zeroed[i], "the configuration's pre_hook zeroes", error);
+    if (!stream) status = nereid_fill_async(d, NULL, a->pointer, 0, bytes, error);
+    else if (d->kind->async) status = d->kind->async->fill(d, stream, a->pointer, 0, bytes, error);
+    else status = graph_record_fill(stream, a->pointer, 0, bytes, error);
+  }
+  return status;
+}

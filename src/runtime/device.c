@@ -93,95 +93,6 @@ void nereid_device_close(nereid_device *d) {
   free(d);
 }
 
-/* ---- the list of known memory ------------------------------------------------------------------------------------ */
-
-/* Index of the first allocation whose base is above p. Under the lock. */
-static int first_above(const nereid_device *d, uintptr_t p) {
-  int low = 0, high = d->allocation_count;
-  while (low < high) {
-    int mid = (low + high) / 2;
-    if (d->allocations[mid].base > p) high = mid;
-    else low = mid + 1;
-  }
-  return low;
-}
-
-static const Allocation *allocation_of(const nereid_device *d, uintptr_t p) {
-  int i = first_above(d, p);
-  if (!i) return NULL;
-  const Allocation *a = &d->allocations[i - 1];
-  return p - a->base < (uintptr_t)a->bytes || p == a->base ? a : NULL;
-}
-
-static bool add_allocation(nereid_device *d, Allocation a) {
-  bool ok = true;
-  pthread_rwlock_wrlock(&d->lock);
-  if (d->allocation_count == d->allocation_cap) {
-    int cap = d->allocation_cap ? 2 * d->allocation_cap : 16;
-    Allocation *grown = realloc(d->allocations, sizeof *grown * (size_t)cap);
-    ok = grown != NULL;
-    if (ok) d->allocations = grown, d->allocation_cap = cap;
-  }
-  if (ok) {
-    int at = first_above(d, a.base);
-    memmove(&d->allocations[at + 1], &d->allocations[at], sizeof a * (size_t)(d->allocation_count - at));
-    d->allocations[at] = a;
-    d->allocation_count++;
-  }
-  pthread_rwlock_unlock(&d->lock);
-  return ok;
-}
-
-/* Takes the entry that begins at p off the list. */
-static bool take_allocation(nereid_device *d, const void *p, bool owned, Allocation *out) {
-  bool found = false;
-  pthread_rwlock_wrlock(&d->lock);
-  for (int i = first_above(d, (uintptr_t)p); i-- && d->allocations[i].base == (uintptr_t)p;) {
-    if (d->allocations[i].owned != owned) continue;
-    *out = d->allocations[i];
-    memmove(&d->allocations[i], &d->allocations[i + 1], sizeof *out * (size_t)(d->allocation_count - i - 1));
-    d->allocation_count--;
-    found = true;
-    break;
-  }
-  pthread_rwlock_unlock(&d->lock);
-  return found;
-}
-
-int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n) {
-  enum { MOST = 64 };
-  const Allocation *seen[MOST];
-  int count = 0;
-  int64_t total = 0;
-  pthread_rwlock_rdlock(&d->lock);
-  for (int i = 0; i < n && count < MOST && d->allocation_count; i++) {
-    const Allocation *a = allocation_of(d, (uintptr_t)pointers[i]);
-    int k = 0;
-    while (k < count && seen[k] != a) k++;
-    if (!a || k < count) continue;
-    seen[count++] = a;
-    total += a->bytes;
-  }
-  pthread_rwlock_unlock(&d->lock);
-  return total;
-}
-
-bool device_array_around(nereid_device *d, const void *p, int64_t range[2]) {
-  pthread_rwlock_rdlock(&d->lock);
-  const Allocation *a = allocation_of(d, (uintptr_t)p);
-  if (a) range[0] = (int64_t)a->base, range[1] = (int64_t)a->base + a->bytes - 1;
-  pthread_rwlock_unlock(&d->lock);
-  return a != NULL;
-}
-
-int64_t device_bytes_from(nereid_device *d, const void *p) {
-  pthread_rwlock_rdlock(&d->lock);
-  const Allocation *a = allocation_of(d, (uintptr_t)p);
-  int64_t bytes = a ? a->bytes - (int64_t)((uintptr_t)p - a->base) : -1;
-  pthread_rwlock_unlock(&d->lock);
-  return bytes;
-}
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static nereid_status allocate(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
@@ -198,7 +109,7 @@ static nereid_status allocate(nereid_device *d, int64_t bytes, void **out, nerei
   if (!p)
     return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "out of memory: %s has no %lld bytes", d->name,
                      (long long)bytes);
-  if (!add_allocation(d, (Allocation){(uintptr_t)p, bytes, true})) {
+  if (!device_add_allocation(d, (Allocation){(uintptr_t)p, bytes, true})) {
     d->kind->free(d, p, bytes);
     return error_out_of_memory(error);
   }
@@ -215,7 +126,7 @@ nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_e
 void nereid_free(nereid_device *d, void *p) {
   int64_t start = prof_begin();
   Allocation a;
-  if (!d || !p || !take_allocation(d, p, true, &a)) return;
+  if (!d || !p || !device_take_allocation(d, p, true, &a)) return;
   measure_hooks.memory(d, p, -a.bytes);
   d->kind->free(d, p, a.bytes);
   prof_end(start, "nereid_free", CALL_FREE, NEREID_OK);
@@ -232,7 +143,7 @@ nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const ch
   } else if (!d->kind->attach(d, p, bytes, name ? name : "registered memory")) {
     return error_out_of_memory(error);
   }
-  if (!add_allocation(d, (Allocation){(uintptr_t)p, bytes, false})) {
+  if (!device_add_allocation(d, (Allocation){(uintptr_t)p, bytes, false})) {
     d->kind->detach(d, p);
     return error_out_of_memory(error);
   }
@@ -241,7 +152,7 @@ nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const ch
 
 void nereid_unregister(nereid_device *d, void *p) {
   Allocation a;
-  if (d && p && take_allocation(d, p, false, &a)) d->kind->detach(d, p);
+  if (d && p && device_take_allocation(d, p, false, &a)) d->kind->detach(d, p);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
@@ -253,11 +164,8 @@ nereid_status device_check_copy(nereid_device *d, const char *function, const vo
   if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes", function, (long long)bytes);
   if (bytes && (!device || !host))
     return error_null(error, function, device ? "the host's pointer" : "the device's pointer");
-  pthread_rwlock_rdlock(&d->lock);
-  const Allocation *a = allocation_of(d, (uintptr_t)device);
-  int64_t room = a ? a->bytes - (int64_t)((uintptr_t)device - a->base) : INT64_MAX;
-  pthread_rwlock_unlock(&d->lock);
-  if (bytes > room)
+  int64_t room = device_bytes_from(d, device);
+  if (room >= 0 && bytes > room)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes do not fit the %lld that the array has there",
                      function, (long long)bytes, (long long)room);
   return NEREID_OK;

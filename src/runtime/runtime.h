@@ -143,10 +143,15 @@ nereid_status device_create(const DeviceKind *kind, const char *name, nereid_dev
 /* A copy of so many bytes must not leave the array that `device` lies in. */
 nereid_status device_check_copy(nereid_device *d, const char *function, const void *device, const void *host,
                                 int64_t bytes, nereid_error **error);
-/* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts
- * nothing. */
+/* ---- allocations.c: the memory that a device knows of ------------------------------------------------------------ */
+
+bool device_add_allocation(nereid_device *d, Allocation a); /* false: out of memory */
+/* Takes the entry that begins at p off the list. */
+bool device_take_allocation(nereid_device *d, const void *p, bool owned, Allocation *out);
 /* The first and last byte of the allocation that p points into. */
 bool device_array_around(nereid_device *d, const void *p, int64_t range[2]);
+/* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts
+ * nothing. */
 int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
 /* From p to the end of the array that it lies in; -1: the device knows none. */
 int64_t device_bytes_from(nereid_device *d, const void *p);
@@ -401,6 +406,9 @@ void graph_recording_free(Recording *r);
 nereid_status graph_record_launch(Recording *r, const Launch *l, nereid_error **error);
 nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_t bytes, bool to_host,
                                 nereid_error **error);
+Recording *graph_recording_create(void);         /* NULL: out of memory */
+bool graph_recording_failed(const Recording *r); /* out of memory: it is not whole */
+nereid_status graph_replay(nereid_device *d, const Recording *r, nereid_error **error);
 nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int64_t bytes, nereid_error **error);
 
 /* "message, in program (0, 0, 0), element [3, 4]"; program NULL, rank 0: the message names it, or there is none */
