@@ -160,15 +160,19 @@ static void note_reader(const SimAccess *a, SimShadow *s) {
   SimRun *r = a->r;
   int t = a->thread, warp = t / 32;
   if (r->apart) {
+    bool others = false;
     if (a->o->op->space == SPACE_GLOBAL) {
       if (s->read < r->block_sync) s->readers = 0;
+      for (int w = 0; w < r->plan->warps; w++) /* who knows of this read knows of those that this warp knows of */
+        if (s->readers >> w & 1 && sim_knows(r, warp, w, s->read, false)) s->readers &= ~(1u << w);
+      others = s->readers != 0; /* there is one time for all: the first one's, lest a race be made up */
       s->readers |= 1u << warp;
     }
     bool same = s->read >= r->warp_sync[warp] && s->reader != t && s->reader < SIM_WARP && s->reader / 32 == warp;
     if (same || (s->reader == (SIM_WARP | warp) && s->read >= r->warp_sync[warp]))
       s->reader = (uint16_t)(SIM_WARP | warp);
     else s->reader = (uint16_t)t;
-    s->read = r->time;
+    if (!others) s->read = r->time;
     return;
   }
   bool fresh = s->read >= r->block_sync && s->read >= r->block_start;

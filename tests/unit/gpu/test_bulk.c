@@ -293,6 +293,18 @@ static void says(const char *text, const char *message) {
   context_destroy(c.cx);
 }
 
+/* A read that was in order before another one of its reader's is no later one. */
+static void reads_are_forgotten_in_order(void **state) {
+  Case c = parse(KERNEL("2", "%x = ld.b32 %out {global} : b32\nbarrier {warps=2 imm=3}\n" ONE(
+                                 "%y = ld.b32 %out {global} : b32\nst.b32 %out, %y {global}")));
+  LaneSimFault fault = {{0}};
+  float array[ROWS * COLUMNS] = {0}, out[32] = {0};
+  Map128 map = map_of(array, COLUMNS, ROWS, ROWS, 3);
+  for (uint64_t seed = 0; seed < SEEDS; seed++)
+    if (!run(c.f, out, 32, array, ROWS * COLUMNS, 0, &map, seed, &fault)) fail_msg("%s", fault.message);
+  context_destroy(c.cx);
+}
+
 static void faults_say_what_is_wrong(void **state) {
   says(KERNEL("2", "mbar_wait %bar, %c0 {shared buffer=1}"), "there is no mbarrier at byte 1024 of shared memory");
   says(KERNEL("1", ONE("mbar_init %bar, %c1 {shared buffer=1}\n" LOAD)),
@@ -398,10 +410,15 @@ static void text_reads_back(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_ring_brings_every_tile), cmocka_unit_test(a_ring_needs_all_that_it_waits_for),
-      cmocka_unit_test(stores_leave_the_tile),    cmocka_unit_test(stores_need_their_waits),
-      cmocka_unit_test(faults_say_what_is_wrong), cmocka_unit_test(registers_go_round),
-      cmocka_unit_test(wrong_text_is_refused),    cmocka_unit_test(text_reads_back),
+      cmocka_unit_test(a_ring_brings_every_tile),
+      cmocka_unit_test(a_ring_needs_all_that_it_waits_for),
+      cmocka_unit_test(stores_leave_the_tile),
+      cmocka_unit_test(stores_need_their_waits),
+      cmocka_unit_test(reads_are_forgotten_in_order),
+      cmocka_unit_test(faults_say_what_is_wrong),
+      cmocka_unit_test(registers_go_round),
+      cmocka_unit_test(wrong_text_is_refused),
+      cmocka_unit_test(text_reads_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
