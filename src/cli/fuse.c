@@ -21,19 +21,21 @@ typedef struct Fuse {
   void **in, **out;        /* on the device */
   double **wanted, **written;
   double run_ms;
+  int repeat;
+  double low_ms, median_ms, high_ms; /* of the runs after the first */
 } Fuse;
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0: unknown, -1: wrong */
-  static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save"};
+  static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save", "--repeat"};
   const char *o = argv[0];
   if (!strcmp(o, "--eager")) return f->eager = true, 1;
   if (!strcmp(o, "--check")) return f->check = true, 1;
   if (!strcmp(o, "--explain")) return f->explain = true, 1;
   if (!strcmp(o, "--graph")) return f->graph = true, 1;
   if (!strcmp(o, "--json")) return f->json = true, 1;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 5; i++) {
     if (strcmp(o, with_value[i])) continue;
     if (argc < 2) {
       usage_error(&verb_fuse, "%s needs a value", o);
@@ -42,6 +44,10 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
     if (i == 0) f->device = argv[1];
     if (i == 1) f->folder = argv[1];
     if (i == 3) f->results = argv[1];
+    if (i == 4 && ((f->repeat = atoi(argv[1])) < 1 || f->repeat > 100000)) {
+      usage_error(&verb_fuse, "--repeat %s: how often is a number from 1 to 100000", argv[1]);
+      return -1;
+    }
     if (i == 2) f->launch.seed = strtoull(argv[1], NULL, 10);
     return 2;
   }
@@ -160,6 +166,31 @@ static int make_arrays(Fuse *f) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Runs again on the same arrays, each until the device is done. Results that a program writes into its inputs go on. */
+static nereid_status measure(Fuse *f, nereid_device *d, nereid_error **err) {
+  double *ms = calloc((size_t)f->repeat + 1, sizeof *ms);
+  nereid_status status = NEREID_OK;
+  for (int i = 0; ms && i < f->repeat && !status; i++) {
+    int64_t start = now_ns();
+    status = nereid_fusion_run(f->fusion, d, NULL, f->in, f->out, err);
+    if (!status) status = nereid_synchronize(d, err);
+    ms[i] = (double)(now_ns() - start) / 1e6;
+  }
+  if (ms && f->repeat) {
+    qsort(ms, (size_t)f->repeat, sizeof *ms, by_value);
+    f->low_ms = ms[f->repeat / 10];
+    f->median_ms = ms[f->repeat / 2];
+    f->high_ms = ms[f->repeat - 1 - f->repeat / 10];
+  }
+  free(ms);
+  return status;
+}
+
 static nereid_status run_on(Fuse *f, nereid_device *d, nereid_error **err) {
   nereid_status status = NEREID_OK;
   for (int i = 0; i < f->input_count && !status; i++) {
@@ -179,6 +210,7 @@ static nereid_status run_on(Fuse *f, nereid_device *d, nereid_error **err) {
   for (int i = 0; i < f->input_count && !status; i++)
     if (nereid_fusion_input(f->fusion, i).is_written && f->inputs[i].bytes)
       status = nereid_copy_to_host(d, f->inputs[i].data, f->in[i], f->inputs[i].bytes, err);
+  if (!status && f->repeat) status = measure(f, d, err);
   for (int i = 0; i < f->input_count; i++) nereid_free(d, f->in[i]);
   for (int i = 0; i < f->output_count; i++) nereid_free(d, f->out[i]);
   return status;
@@ -318,10 +350,18 @@ static int show(Fuse *f, double read_ms) {
     json_put_int(w, "kernels", nereid_fusion_kernel_count(f->fusion));
     json_put_fixed(w, "read_ms", 3, read_ms);
     json_put_fixed(w, "run_ms", 3, f->run_ms);
+    if (f->repeat) {
+      json_put_int(w, "repeat", f->repeat);
+      json_put_fixed(w, "median_ms", 4, f->median_ms);
+      json_put_fixed(w, "low_ms", 4, f->low_ms);
+      json_put_fixed(w, "high_ms", 4, f->high_ms);
+    }
     json_begin_array(w, "checks");
   } else
     printf("%s on %s: %d kernels, read and planned in %.1f ms, compiled and ran in %.1f ms\n", f->path, f->device,
            nereid_fusion_kernel_count(f->fusion), read_ms, f->run_ms);
+  if (!ran && !w && f->repeat)
+    printf("  %d runs more: median %.3f ms (%.3f .. %.3f)\n", f->repeat, f->median_ms, f->low_ms, f->high_ms);
   if (!ran && f->check) status = compare_all(f, w);
   if (!ran && f->results && !status) status = save_results(f);
   if (!ran && w) {
@@ -377,6 +417,7 @@ const Verb verb_fuse = {
     "  --explain      what each kernel computes and what it reads and writes\n"
     "  --graph        the tensor graph\n"
     "  --output-code DIR  keep the kernels (kernels.py, which Triton takes too), the graph and the plan\n"
+    "  --repeat N     run it N times more, and print the median, the tenth and the ninetieth percentile\n"
     "  --save DIR     keep the results as .npy: output_0.npy, and NAME.npy of each input that is written\n"
     "  --seed N       of random inputs and of the program's random numbers\n"
     "  --json         the figures as JSON\n\n"
