@@ -175,6 +175,7 @@ Tensor *graph_cumsum(Graph *g, Tensor *x, int dim) {
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
 Tensor *graph_permute(Graph *g, Tensor *x, const int64_t *dims) {
+  stack_guard();
   const Size *size[GRAPH_MAX_RANK];
   int64_t to[GRAPH_MAX_RANK];
   bool seen[GRAPH_MAX_RANK] = {false}, same = true;
@@ -196,6 +197,7 @@ Tensor *graph_permute(Graph *g, Tensor *x, const int64_t *dims) {
 }
 
 Tensor *graph_reshape(Graph *g, Tensor *x, int rank, const Size *const *size) {
+  stack_guard();
   if (size_product(g, rank, size) != graph_numel(g, x)) {
     Tensor like = {.dtype = x->dtype, .rank = rank, .size = (const Size **)size};
     wrong(g, "a view has as many elements as its tensor", x, &like);
@@ -207,6 +209,7 @@ Tensor *graph_reshape(Graph *g, Tensor *x, int rank, const Size *const *size) {
 }
 
 Tensor *graph_expand(Graph *g, Tensor *x, int rank, const Size *const *size) {
+  stack_guard();
   if (rank > x->rank) { /* leading dims */
     const Size *padded[GRAPH_MAX_RANK];
     if (rank > GRAPH_MAX_RANK) diag_fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);

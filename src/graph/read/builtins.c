@@ -97,6 +97,7 @@ static const char *nearest(Reader *r, const char *path) {
 /* ---- functions of Python ----------------------------------------------------------------------------------------- */
 
 static bool is_a(Reader *r, Span at, const Object *x, const Object *type) {
+  stack_guard();
   if (type->kind == O_TUPLE) {
     for (int i = 0; i < type->list.n; i++)
       if (is_a(r, at, x, type->list.at[i])) return true;

@@ -13,6 +13,7 @@ static void name_tensor(Scope *sc, const char *name, Object *value) {
 }
 
 void assign(Reader *r, Scope *sc, Node *target, Object *value) {
+  stack_guard();
   switch (target->kind) {
     case NODE_NAME:
       name_tensor(sc, target->Name.id, value);
@@ -322,6 +323,7 @@ static Object *call_in_place(Reader *r, Object *self, const char *name, Object *
 }
 
 Object *call(Reader *r, Object *f, const Args *a) {
+  stack_guard();
   switch (f->kind) {
     case O_FUNCTION: return call_function(r, f, a);
     case O_METHOD:

@@ -136,6 +136,7 @@ bool object_is_number(const Object *x) { return x->kind == O_BOOL || x->kind == 
 double object_double(const Object *x) { return x->kind == O_FLOAT ? x->f : (double)x->i; }
 
 bool object_equal(const Object *a, const Object *b) {
+  stack_guard();
   if (object_is_number(a) && object_is_number(b))
     return a->kind == O_FLOAT || b->kind == O_FLOAT ? object_double(a) == object_double(b) : a->i == b->i;
   if (a->kind != b->kind) return false;
@@ -193,6 +194,7 @@ const Size *want_size(Reader *r, Span at, const Object *x, const char *what) {
 }
 
 Object *want_items(Reader *r, Span at, Object *x) {
+  stack_guard();
   Object *out;
   switch (x->kind) {
     case O_TUPLE:

@@ -166,6 +166,7 @@ static Object *int_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) {
 }
 
 static Object *sequence_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) {
+  stack_guard();
   if (op == PYOP_ADD && a->kind == b->kind && a->kind == O_STR)
     return object_str(r, arena_printf(r->cx->arena, "%s%s", a->s, b->s));
   if (op == PYOP_ADD && a->kind == b->kind && (a->kind == O_LIST || a->kind == O_TUPLE)) {
@@ -218,6 +219,7 @@ static bool contains(Reader *r, Span at, Object *x, Object *item) {
 
 /* A size that is not known is 2 or more: one of 0 or 1 is always known. */
 static Object *size_compare(Reader *r, Span at, PyOp op, Object *a, Object *b) {
+  stack_guard();
   static const PyOp turned[PYOP_COUNT] = {
       [PYOP_LT] = PYOP_GT,     [PYOP_LT_E] = PYOP_GT_E, [PYOP_GT] = PYOP_LT,
       [PYOP_GT_E] = PYOP_LT_E, [PYOP_EQ] = PYOP_EQ,     [PYOP_NOT_EQ] = PYOP_NOT_EQ};
