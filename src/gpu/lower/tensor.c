@@ -120,6 +120,9 @@ void lower_tensor_open(Lower *l) {
   tile_walk(l->f->body, make_bars, &o);
   if (!o.branch) return;
   lane_simple(&l->b, LANE_FENCE_MBAR, 0, -1);
+  for (int i = 0; i < l->out->maps; i++) /* the first copies wait for less */
+    lane_op_raw(&l->b, (LaneOp){.code = LANE_PREFETCH_MAP}, 1, &l->out->params[l->out->param_count - l->out->maps + i],
+                0, NULL);
   lane_yield(&l->b, 0, NULL);
   lane_enter(&l->b, o.branch, 1);
   lane_yield(&l->b, 0, NULL);
