@@ -14,8 +14,9 @@
  * is reuse: the first write over bytes that another warp may still be reading, or writing, for an earlier purpose:
  * another buffer's, or the same buffer's in the last round of a loop. The walk carries which buffers may have been read
  * and written since the last barrier on some path; a write over bytes of any of these gets a barrier before it. Loops
- * are walked until nothing changes, as what stands at the end of the body is also what stands at its beginning. Before
- * a copy by a tensor map writes, threads also fence: it goes by another proxy.
+ * are walked until nothing changes, as what stands at the end of the body is also what stands at its beginning.
+ * A copy by a tensor map goes by another proxy: before it writes, threads have met at a barrier behind a fence that
+ * stands behind their own accesses. Barriers without a fence do not end these, so they are carried by themselves.
  *
  * Where an `if` parts the block's warps, barriers inside are of one part, and one of the block stands before it, where
  * anything is to be waited for. mbarriers, and what the second part uses, keep their places from beginning to end.
@@ -30,10 +31,12 @@ typedef struct User {
 } User;
 
 /* Sets of buffers since the last barrier on some path. */
-/* warp_read: since the last barrier of any kind */
+/* warp_read: since the last barrier of any kind. unfenced: by threads, since the last barrier behind a fence; behind:
+ * since the last fence. */
 typedef struct State {
-  uint64_t *read, *written, *warp_read;
+  uint64_t *read, *written, *warp_read, *unfenced, *behind;
 } State;
+enum { STATE_SETS = 5 };
 
 typedef struct Shared {
   LaneFunc *f;
@@ -193,22 +196,29 @@ static bool has(const uint64_t *set, int i) { return set[i / 64] >> (i % 64) & 1
 static void add(uint64_t *set, int i) { set[i / 64] |= 1ull << (i % 64); }
 
 static State state_make(Shared *s) {
-  uint64_t *bits = NEW_N(s->arena, uint64_t, 3 * s->words);
-  return (State){bits, bits + s->words, bits + 2 * s->words};
+  uint64_t *bits = NEW_N(s->arena, uint64_t, STATE_SETS * s->words);
+  return (State){bits, bits + s->words, bits + 2 * s->words, bits + 3 * s->words, bits + 4 * s->words};
 }
 
-static void state_clear(const Shared *s, State *x) { memset(x->read, 0, sizeof(uint64_t) * 3 * (size_t)s->words); }
+/* All threads have met. */
+static void state_clear(const Shared *s, State *x) {
+  size_t bytes = sizeof(uint64_t) * (size_t)s->words;
+  memset(x->read, 0, 3 * bytes);
+  memcpy(x->unfenced, x->behind, bytes);
+}
+
+static void state_fence(const Shared *s, State *x) { memset(x->behind, 0, sizeof(uint64_t) * (size_t)s->words); }
 
 static State state_copy(Shared *s, const State *x) {
   State y = state_make(s);
-  memcpy(y.read, x->read, sizeof(uint64_t) * 3 * (size_t)s->words);
+  memcpy(y.read, x->read, sizeof(uint64_t) * STATE_SETS * (size_t)s->words);
   return y;
 }
 
 /* x becomes the union; whether that changed it. */
 static bool state_join(const Shared *s, State *x, const State *y) {
   bool changed = false;
-  for (int i = 0; i < 3 * s->words; i++) {
+  for (int i = 0; i < STATE_SETS * s->words; i++) {
     changed |= (y->read[i] & ~x->read[i]) != 0;
     x->read[i] |= y->read[i];
   }
@@ -247,10 +257,15 @@ static void insert_barrier(Shared *s, LaneOp *before, bool warp) {
 static void before_write(Shared *s, LaneOp *op, const LaneOp *write, State *x) {
   int b = write->buffer;
   const uint64_t *overlaps = s->overlaps + (size_t)b * s->words;
-  bool own = s->f->buffers.at[b].warp_local, hazard = has(x->read, b) && !own && !s->f->buffers.at[b].ring;
-  for (int i = 0; i < s->words; i++) hazard |= ((x->read[i] | x->written[i]) & overlaps[i]) != 0;
+  bool own = s->f->buffers.at[b].warp_local, hazard = has(x->read, b) && !own && !s->f->buffers.at[b].ring,
+       by_map = write->code == LANE_TENSOR_LOAD;
+  for (int i = 0; i < s->words; i++)
+    hazard |= ((x->read[i] | x->written[i] | (by_map ? x->unfenced[i] : 0)) & overlaps[i]) != 0;
   if (hazard) {
-    if (write->code == LANE_TENSOR_LOAD) insert(s, op, LANE_FENCE_PROXY);
+    if (by_map) {
+      insert(s, op, LANE_FENCE_PROXY);
+      state_fence(s, x);
+    }
     insert_barrier(s, op, false);
     state_clear(s, x);
   } else if (own && has(x->warp_read, b)) {
@@ -266,6 +281,9 @@ static void after_access(const LaneOp *op, State *x) {
   } else {
     add(x->written, op->buffer);
   }
+  if (op->code == LANE_SHARED_READ || lane_is_tensor(op->code)) return; /* asynchronous: by the same proxy */
+  add(x->unfenced, op->buffer);
+  add(x->behind, op->buffer);
 }
 
 static bool has_barrier(const LaneOp *op) {
@@ -327,6 +345,8 @@ static void walk(Shared *s, LaneBlock *block, State *x) {
     if (op->code == LANE_BARRIER) {
       if (op->warp) memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);
       else state_clear(s, x);
+    } else if (op->code == LANE_FENCE_PROXY) {
+      state_fence(s, x);
     } else if (lane_is_mbar(op->code)) {
       continue; /* they order themselves */
     } else if (is_access(op)) {

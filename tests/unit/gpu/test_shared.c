@@ -95,6 +95,48 @@ static void one_after_the_other(void **state) {
   finish(&t, 3 + 2, 0);
 }
 
+typedef struct Order {
+  int fenced; /* 1: a fence stands behind the last access by threads; 2: and a barrier behind that */
+  int loads, bare;
+} Order;
+
+static void look_before_copies(LaneOp *op, void *arg) {
+  Order *o = arg;
+  if (op->code == LANE_ST || op->code == LANE_LD) o->fenced = 0;
+  if (op->code == LANE_FENCE_PROXY) o->fenced = 1;
+  if (op->code == LANE_BARRIER && o->fenced == 1) o->fenced = 2;
+  if (op->code != LANE_TENSOR_LOAD) return;
+  o->loads++;
+  o->bare += o->fenced != 2;
+}
+
+/* A copy by a tensor map over memory that threads have read or written: a barrier is not enough, whoever put it. */
+static void before_copies_by_maps(void **state) {
+  for (int barriers = 0; barriers < 2; barriers++) {
+    Test t = begin(4);
+    LaneValue *map = lane_func_param(t.f, LT_B64, NULL, 1), *zero = lane_i32(&t.b, 0), *to[] = {zero, zero};
+    int a = buffer(&t, 100 << 10), ring = lane_buffer(&t.b, "ring", 200 << 10, 1024),
+        bars = lane_buffer(&t.b, "barriers", 8, 8);
+    t.f->buffers.at[ring].ring = 2;
+    LaneValue *bar = lane_shared(&t.b, bars), *one = lane_setp(&t.b, CMP_EQ, LK_S32, t.tid, zero);
+    use(&t, a);
+    if (barriers) lane_barrier(&t.b, false);
+    LaneOp *branch = lane_if(&t.b, one, false, 0, NULL);
+    lane_tensor(&t.b, LANE_TENSOR_LOAD, 2, lane_shared(&t.b, ring), 0, ring, bar, map, to);
+    lane_yield(&t.b, 0, NULL);
+    lane_enter(&t.b, branch, 1);
+    lane_yield(&t.b, 0, NULL);
+    lane_leave(&t.b, branch);
+    allocate(&t);
+    assert_true(overlap(&t, a, ring));
+    Order order = {0};
+    lane_walk(t.f->body, look_before_copies, &order);
+    assert_int_equal(order.loads, 1);
+    assert_int_equal(order.bare, 0);
+    context_destroy(t.cx);
+  }
+}
+
 /* Small ones get memory of their own, which needs no barriers. */
 static void small_ones_apart(void **state) {
   Test t = begin(4);
@@ -322,7 +364,7 @@ static void too_much(void **state) {
 int main(void) {
   /* clang-format off */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_after_the_other), cmocka_unit_test(small_ones_apart), cmocka_unit_test(at_the_same_time),
+      cmocka_unit_test(one_after_the_other), cmocka_unit_test(before_copies_by_maps), cmocka_unit_test(small_ones_apart), cmocka_unit_test(at_the_same_time),
         cmocka_unit_test(alignment),
       cmocka_unit_test(around_a_loop), cmocka_unit_test(live_in_a_loop), cmocka_unit_test(branches),
         cmocka_unit_test(divergent),
