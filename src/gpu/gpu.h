@@ -57,8 +57,9 @@ typedef struct GpuBudgets {
   int ring_slots, beside_rings;
   /* async_loads, dots_ahead: what a loop takes beside its products' sums; the most with the sums of a product ahead */
   int beside_sums, with_sums_ahead;
-  /* specialize: from so many warps on it is done where nobody asks; 0: it is not */
-  int specialized_warps;
+  /* specialize: from so many warps on, and from so many registers a thread for the sums of a loop's products (fewer
+   * leave room for a second block, which does as well), it is done where nobody asks */
+  int specialized_warps, specialized_sums;
   /* the same, lower/convert_layout.c: bytes for a change of layout beside rings that are never free */
   int converted_parted;
   /* skip_masks: elements of a thread for which a mask is worth a branch */

@@ -459,13 +459,26 @@ static bool plan(Specialize *p) {
   return can_slice(p) && choose_groups(p);
 }
 
+/* Whether it is faster, as measured (bench/results/h200.md). */
+static bool pays(const Specialize *p) {
+  const GpuBudgets *budgets = p->o->target->budgets;
+  int64_t most = 0;
+  for (int i = 0; i < p->loop_count; i++) {
+    int64_t sums = 0;
+    for (const Op *op = p->loops[i].op->body[0]->first; op; op = op->next)
+      if (op->code == OP_DOT) sums += type_numel(op->out[0]->type) / (32 * p->f->num_warps);
+    if (sums > most) most = sums;
+  }
+  return p->f->num_warps >= budgets->specialized_warps && most >= budgets->specialized_sums;
+}
+
 bool gpu_specializes(Func *f, const GpuOptions *o, const char **why) {
   tile_resolve(f);
   Specialize p = {.f = f, .o = o};
-  int warps = o->target->budgets->specialized_warps;
   bool can = !gpu_leaves_out(o, "specialize") && plan(&p);
-  bool wanted = p.asked || o->specialize || (warps && f->num_warps >= warps);
-  if (can && !wanted) refuse(&p, "nobody asks for it (warp_specialize=True, or --specialize)");
+  bool wanted = p.asked || o->specialize || (can && pays(&p));
+  if (can && !wanted)
+    refuse(&p, "its products are small, and nobody asks for it (warp_specialize=True, or --specialize)");
   *why = p.why;
   return can && wanted;
 }

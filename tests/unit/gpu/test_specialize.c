@@ -171,13 +171,13 @@ static void loops_in_all_places(void **state) {
     for (int blocks = 0; blocks <= 2; blocks++) run_form(&forms[i], blocks, 3);
 }
 
-/* Why not. Without specialize nobody asks. */
+/* Why not. The first does not ask for it. */
 static void refused(void **state) {
   static const struct {
     const char *why, *text;
     int warps;
   } cases[] = {
-      {"nobody asks for it (warp_specialize=True, or --specialize)",
+      {"its products are small, and nobody asks for it (warp_specialize=True, or --specialize)",
        TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE, 4},
       {"its warps are no warpgroups",
        TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE, 2},
@@ -210,6 +210,30 @@ static void refused(void **state) {
     dot_compile(&c);
     assert_false(is_specialized(&c));
     assert_string_equal(c.lane->unspecialized, cases[i].why);
+    dot_free(&c);
+  }
+}
+
+/* Where nobody asks, products of many sums on 8 warps are specialized, as far as has been measured. */
+static void of_its_own_accord(void **state) {
+  static const struct {
+    int m, n, warps;
+    const char *target;
+    bool specialized;
+  } cases[] = {{128, 256, 8, "sm_90a", true},
+               {128, 128, 8, "sm_90a", false},
+               {64, 256, 4, "sm_90a", false},
+               {128, 256, 8, "sm_80", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    DotCase c =
+        dot_case(TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
+                 cases[i].target, cases[i].warps, 3);
+    dot_array(&c, DT_F16, 128 * 64), dot_array(&c, DT_F16, 64 * 256), dot_array(&c, DT_F32, 128 * 256);
+    dot_int(&c, 128), dot_int(&c, 64), dot_int(&c, 3);
+    dot_const(&c, cases[i].m), dot_const(&c, cases[i].n), dot_const(&c, 64);
+    dot_compile(&c);
+    if (is_specialized(&c) != cases[i].specialized)
+      fail_msg("%d x %d, %d warps, %s", cases[i].m, cases[i].n, cases[i].warps, cases[i].target);
     dot_free(&c);
   }
 }
@@ -382,6 +406,7 @@ int main(void) {
       cmocka_unit_test(products),
       cmocka_unit_test(loops_in_all_places),
       cmocka_unit_test(refused),
+      cmocka_unit_test(of_its_own_accord),
       cmocka_unit_test(attention),
       cmocka_unit_test(a_product_needs_its_waits),
       cmocka_unit_test(attention_needs_its_waits),
