@@ -26,15 +26,15 @@ static int columns_of_box(const Op *map) {
 static int plan_value(Lower *l, const Op *op, const Value *v) {
   int step = gpu_plan_value(l->cx, l->out->plan, l->f, v);
   if (step < 0)
-    fail(l->cx, op->span ? *op->span : (Span){0}, "`%s` takes what is made of more than the kernel's arguments",
-         op_info[op->code].name);
+    diag_fail(l->cx, op->span ? *op->span : (Span){0}, "`%s` takes what is made of more than the kernel's arguments",
+              op_info[op->code].name);
   return step;
 }
 
 static void add_map(Lower *l, const Op *op) {
   GpuLaunchPlan *p = l->out->plan;
   if (p->map_count == GPU_PLAN_MAPS)
-    fail(l->cx, op->span ? *op->span : (Span){0}, "more than %d tensor maps", GPU_PLAN_MAPS);
+    diag_fail(l->cx, op->span ? *op->span : (Span){0}, "more than %d tensor maps", GPU_PLAN_MAPS);
   if (!p->maps) p->maps = NEW_N(l->cx->arena, GpuMapPlan, GPU_PLAN_MAPS);
   GpuMapPlan *m = &p->maps[p->map_count++];
   Dtype t = op->in[0]->type->dtype;

@@ -325,6 +325,7 @@ static Object *tensor_subscript(Reader *r, Span at, Tensor *x, Object *index) {
 }
 
 Object *op_subscript(Reader *r, Span at, Object *x, Object *index) {
+  stack_guard();
   if (x->kind == O_TENSOR) return tensor_subscript(r, at, x->tensor, index);
   if (x->kind == O_DICT) {
     Object *v = dict_get(x, index);
