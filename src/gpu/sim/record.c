@@ -45,7 +45,7 @@ void sim_tick(SimRun *r, const SimOp *o, const SimMask *m) {
     c->common++;
     return;
   }
-  for (int w = 0; w < r->plan->warps; w++) c->own[w] += takes_part(m, w);
+  for (int w = r->from / 32; w < r->to / 32; w++) c->own[w] += takes_part(m, w);
 }
 
 void sim_clock_meet(SimRun *r) {
@@ -60,7 +60,7 @@ void sim_clock_meet(SimRun *r) {
 void sim_record(SimRun *r, const SimOp *o, const SimMask *m) {
   SimClock *c = r->clocks;
   const LaneOp *op = o->op;
-  for (int w = 0; w < r->plan->warps; w++) {
+  for (int w = r->from / 32; w < r->to / 32; w++) { /* warps that go their own ways: this one */
     uint64_t now = c->common + c->own[w];
     InstrumentCursor *cursor = &c->cursor[w];
     if (!m->on[32 * w]) continue;
