@@ -20,6 +20,9 @@
  * from it.
  * - Any thread may call anything on any object, several at once, unless said.
  * - The library never exits, aborts, prints (device_print and static_print apart) or changes the process's state.
+ * - A program that was built against one version runs with the next of the same soname (libnereid.so.0.1). Structs
+ * that have a member `size` may grow at their end: set it to sizeof the struct. The others keep their size: what
+ * comes to them takes the place of `reserved`, which is zero.
  * - Sizes are bytes when called `bytes`, elements when called `count`; times are nanoseconds.
  */
 #ifndef NEREID_H
@@ -67,6 +70,27 @@ NEREID_API const char *nereid_error_message(const nereid_error *e); /* the first
 NEREID_API const char *nereid_error_text(const nereid_error *e);
 /* The place of the first message; file is NULL and line 0 when there is none. Lines and columns count from 1. */
 NEREID_API void nereid_error_place(const nereid_error *e, const char **file, int *line, int *column);
+/* The calls in kernels through which that place was reached, innermost first. False: there is no call i. */
+NEREID_API int nereid_error_call_count(const nereid_error *e);
+NEREID_API bool nereid_error_call(const nereid_error *e, int i, const char **file, int *line, int *column);
+/* What it is about, beside its status: so that another language can raise its own classes. */
+typedef enum {
+  NEREID_ERROR_OTHER,
+  NEREID_ERROR_SYNTAX,
+  NEREID_ERROR_NAME,        /* a name without a value, or one that a kernel may not read */
+  NEREID_ERROR_TYPE,        /* where Python would raise a TypeError, */
+  NEREID_ERROR_VALUE,       /* or a ValueError */
+  NEREID_ERROR_UNSUPPORTED, /* Python that kernels do not have */
+  NEREID_ERROR_ASSERTION,   /* a static_assert fails */
+  NEREID_ERROR_RESOURCES,   /* the kernel needs more than the device has: nereid_error_resource */
+  NEREID_ERROR_ASSEMBLER,   /* ptxas refuses what was made */
+  NEREID_ERROR_LAUNCH,      /* a call's arguments, grid or options */
+  NEREID_ERROR_FAULT        /* while it ran: a failed device_assert, an access out of bounds */
+} nereid_error_kind;
+NEREID_API nereid_error_kind nereid_error_get_kind(const nereid_error *e);
+/* Of what too much is asked for ("shared memory"), how much, and how much there is. False: it is about no such thing.
+ * Any may be NULL. */
+NEREID_API bool nereid_error_resource(const nereid_error *e, const char **name, int64_t *required, int64_t *limit);
 NEREID_API void nereid_error_free(nereid_error *e);
 
 /* ---- element types ----------------------------------------------------------------------------------------------- */
@@ -121,6 +145,7 @@ typedef struct nereid_device_info {
   int compute_capability; /* of a GPU: 90 for 9.0; else 0 */
   int multiprocessors;    /* of a GPU */
   int driver_version;     /* of a GPU: the CUDA version of its driver, 12080 for 12.8 */
+  uint64_t reserved[4];
 } nereid_device_info;
 /* Fills up to `max` entries, returns how many devices there are (those that are not available included). */
 NEREID_API int nereid_devices(nereid_device_info *out, int max);
@@ -225,12 +250,156 @@ typedef struct nereid_kernel_info {
   int line;
   int param_count;
   const nereid_param *params;
+  uint64_t reserved[4];
 } nereid_kernel_info;
 NEREID_API int nereid_kernel_count(const nereid_module *m);
 /* lives as long as m */
 NEREID_API const nereid_kernel_info *nereid_kernel_at(const nereid_module *m, int i);
 /* NULL when absent */
 NEREID_API const nereid_kernel_info *nereid_kernel_find(const nereid_module *m, const char *name);
+
+/* ---- what surrounds a source -------------------------------------------------------------------------------------
+ *
+ * A kernel's text has free names: constants, types, other jit functions, modules. Of a file that nereid_module_load
+ * reads they are evaluated from the file and what it imports. A host that runs the file itself (Python), or that knows
+ * better (a shell with --define), says instead what they are: it gives the text with its file and line, and answers for
+ * each free name when a kernel is compiled. docs/guide/embedding.md has an example.
+ *
+ * A nereid_value is an answer under way. The host fills it in with exactly one nereid_value_set_* while its callback
+ * runs; texts are copied. One that cannot be made (out of memory, a NULL text, a tuple of millions, deeper than 64) is
+ * an error of the compilation, which names what was asked for. */
+typedef struct nereid_value nereid_value;
+NEREID_API void nereid_value_set_none(nereid_value *v);
+NEREID_API void nereid_value_set_bool(nereid_value *v, bool b);
+NEREID_API void nereid_value_set_int(nereid_value *v, int64_t i);
+/* An int of up to 128 bits, in decimal. */
+NEREID_API void nereid_value_set_int_text(nereid_value *v, const char *digits);
+NEREID_API void nereid_value_set_float(nereid_value *v, double f);
+NEREID_API void nereid_value_set_str(nereid_value *v, const char *utf8, size_t bytes);
+/* An element type or a pointer, by its name in signatures and annotations: "fp16", "i32", "*fp32", "*ki8". */
+NEREID_API void nereid_value_set_type(nereid_value *v, const char *type);
+/* Something of the language by its full name: "triton.language", "triton.language.load", "triton.language.constexpr",
+ * "triton.language.extra.cuda.libdevice.exp", "math", "math.sqrt", "builtins.max". */
+NEREID_API void nereid_value_set_library(nereid_value *v, const char *path);
+/* `count` items, each to be filled in by nereid_value_item. */
+NEREID_API void nereid_value_set_tuple(nereid_value *v, int count);
+NEREID_API void nereid_value_set_list(nereid_value *v, int count);
+/* items 2 * i are keys, 2 * i + 1 their values */
+NEREID_API void nereid_value_set_dict(nereid_value *v, int count);
+/* cls: which class it is; NULL: any of this name and these fields */
+NEREID_API void nereid_value_set_named_tuple(nereid_value *v, const char *class_name, void *cls, int count,
+                                             const char *const *fields);
+/* The class itself, which a kernel may call. */
+NEREID_API void nereid_value_set_named_tuple_class(nereid_value *v, const char *class_name, void *cls, int count,
+                                                   const char *const *fields);
+/* A member of an Enum; its item 0 is its value. Two are equal when class, name and value are. */
+NEREID_API void nereid_value_set_enum(nereid_value *v, const char *class_name, void *cls, const char *member);
+/* NULL: no such item. Filled in as v is, before v's callback returns. */
+NEREID_API nereid_value *nereid_value_item(nereid_value *v, int i);
+/* A module; its attributes are asked for (NEREID_ASK_ATTRIBUTE of `object`, which is not NULL). what: its name, for
+ * messages. */
+NEREID_API void nereid_value_set_module(nereid_value *v, const char *what, void *object);
+/* Whatever else has attributes: a class, an instance. As a global it must be a constexpr. */
+NEREID_API void nereid_value_set_object(nereid_value *v, const char *what, void *object);
+/* A triton.constexpr_function: kernels call it with constants, and host->call with `object` computes the result. */
+NEREID_API void nereid_value_set_constexpr_function(nereid_value *v, const char *what, void *object);
+/* What a Python expression over the kernel's file gives: "128", "tl.float16", "(1, OTHER)". */
+NEREID_API void nereid_value_set_expression(nereid_value *v, const char *python_text);
+/* Something that a kernel cannot use: an error where it does, with this text. */
+NEREID_API void nereid_value_set_other(nereid_value *v, const char *what);
+/* The host failed: the compilation does, with this message. */
+NEREID_API void nereid_value_set_error(nereid_value *v, const char *message);
+/* It was made by tl.constexpr(...): kernels may read it as a global. After set_*. */
+NEREID_API void nereid_value_mark_constexpr(nereid_value *v);
+
+typedef enum {
+  NEREID_SOURCE_FILE,      /* a whole file; its kernels are found by their decorators */
+  NEREID_SOURCE_JIT,       /* the first def in it is a jit function */
+  NEREID_SOURCE_CONSTEXPR, /* ... a constexpr function, evaluated here on constants */
+  NEREID_SOURCE_CLASS      /* the first class in it is an aggregate, named tuple or Enum */
+} nereid_source_kind;
+/* A text of Python, and where it stands. Copied where it is given. */
+typedef struct nereid_source {
+  size_t size; /* sizeof(nereid_source) */
+  nereid_source_kind kind;
+  const char *path; /* for messages and profiles */
+  const char *text; /* whole lines, indented as they stand in the file or less; decorators are passed over */
+  size_t text_bytes;
+  int line;         /* of the first line of text in its file; 0: 1 */
+  const char *name; /* NULL: as the text defines it */
+  /* whose free names are asked for: handed to host->ask. Two sources with one scope and text are the same function */
+  void *scope;
+  bool noinline, debug;
+  bool launch_only;            /* it stands under autotune or heuristics: kernels cannot call it */
+  const char *must_use_result; /* of triton.must_use_result: what its message adds, or ""; NULL: may be ignored */
+  /* parameters by name */
+  const char *const *do_not_specialize, *const *do_not_specialize_on_alignment;
+  int do_not_specialize_count, do_not_specialize_on_alignment_count;
+} nereid_source;
+NEREID_API void nereid_value_set_source(nereid_value *v, const nereid_source *s);
+
+typedef enum {
+  NEREID_ASK_NAME,      /* a free name of the source whose scope `of` is */
+  NEREID_ASK_ATTRIBUTE, /* an attribute of the object `of` */
+  NEREID_ASK_DEFAULT,   /* a parameter's default; false: what the text says is evaluated */
+  NEREID_ASK_ANNOTATION /* a parameter's annotation: a string as Triton's signature has it, a type or
+                           triton.language.constexpr; false: as the text has it */
+} nereid_ask;
+/* Called by the thread that compiles, which need not be that of the call, and by several at once; not to call what
+ * compiles or frees the same module. */
+typedef struct nereid_host {
+  size_t size; /* sizeof(nereid_host) */
+  void *arg;
+  /* False: there is no such thing. Python's own names (len, range, ...) need no answer. */
+  bool (*ask)(void *arg, nereid_ask what, void *of, const char *name, nereid_value *out);
+  /* Calls a constexpr function; names[i] is NULL for positional arguments. NULL: none can be called. False, or nothing
+   * set: a failure, as nereid_value_set_error is. */
+  bool (*call)(void *arg, void *object, int count, const nereid_value *const *args, const char *const *names,
+               nereid_value *out);
+  /* Names never change while the module is there, or the host itself looks whether they did. Else nereid_launch and
+   * nereid_compile ask again for all that was asked for, and compile anew where an answer differs. */
+  bool unchanging;
+  /* Globals need not be constexprs, as with TRITON_ALLOW_NON_CONSTEXPR_GLOBALS=1 in the environment. */
+  bool allow_globals;
+  /* A text that is the same where names and values are, in every process: what tuning finds is kept under it. NULL: it
+   * is kept in this process alone. Copied. */
+  const char *identity;
+} nereid_host;
+/* A module whose free names the host knows. Of a NEREID_SOURCE_JIT it has that one kernel, named by its def. Of a FILE,
+ * names that the host does not know are those of the file; text NULL: it is read from path. host->arg and scopes must
+ * outlive the module, *host need not. */
+NEREID_API nereid_status nereid_module_load_source(const nereid_source *source, const nereid_host *host,
+                                                   nereid_module **out, nereid_error **error);
+
+/* Of the arguments of host->call. */
+typedef enum {
+  NEREID_VALUE_NONE,
+  NEREID_VALUE_BOOL,
+  NEREID_VALUE_INT,
+  NEREID_VALUE_FLOAT,
+  NEREID_VALUE_STR,
+  NEREID_VALUE_TYPE, /* its name is the text: "fp16", "*fp32" */
+  NEREID_VALUE_LIBRARY,
+  NEREID_VALUE_TUPLE,
+  NEREID_VALUE_LIST,
+  NEREID_VALUE_DICT,
+  NEREID_VALUE_ENUM,   /* text: the member's name; item 0: its value; object: the class */
+  NEREID_VALUE_OBJECT, /* whatever else came from the host; functions too, whose object is their scope */
+  NEREID_VALUE_TENSOR, /* of the running kernel: text: its type; items: its shape, as INTs */
+  NEREID_VALUE_OTHER   /* text: what it is */
+} nereid_value_kind;
+NEREID_API nereid_value_kind nereid_value_get_kind(const nereid_value *v);
+NEREID_API int64_t nereid_value_get_int(const nereid_value *v); /* of BOOL and INT; 0 where its text has more bits */
+NEREID_API double nereid_value_get_float(const nereid_value *v);
+/* Of STR, TYPE, LIBRARY, ENUM, TENSOR, OTHER, and of an INT in decimal; *bytes may be NULL. Lives as long as v. */
+NEREID_API const char *nereid_value_get_text(const nereid_value *v, size_t *bytes);
+NEREID_API int nereid_value_get_count(const nereid_value *v); /* of items */
+NEREID_API const nereid_value *nereid_value_get_item(const nereid_value *v, int i);
+/* The field's name of a named tuple's item; NULL: it is none. */
+NEREID_API const char *nereid_value_get_field(const nereid_value *v, int i);
+NEREID_API void *nereid_value_get_object(const nereid_value *v);
+
+/* ---- arguments and launches -------------------------------------------------------------------------------------- */
 
 /* One argument. Build it with the functions below. Arguments are matched by position until the first named one. */
 typedef enum {
@@ -296,6 +465,7 @@ typedef struct nereid_limits {
    * gone after a minute or two */
   int64_t operations;
   int64_t file_bytes; /* of a source file, an imported one too: 64 MiB */
+  uint64_t reserved[4];
 } nereid_limits;
 /* "memory=4G,steps=1e9,operations=1e12,file=1M", any of them; K, M, G, T are powers of 1024. The others become 0. */
 NEREID_API nereid_status nereid_limits_read(const char *text, nereid_limits *out, nereid_error **error);
@@ -303,6 +473,8 @@ NEREID_API nereid_status nereid_limits_read(const char *text, nereid_limits *out
 typedef struct nereid_options {
   /* 0: what tuning found (see below), else from the file's autotune configuration, else Triton's defaults */
   int num_warps, num_stages, num_ctas;
+  /* sizeof(nereid_options); 0: the members that version 0.1 has, and none that came later */
+  size_t size;
   bool debug;              /* device_assert checks; on interp, undefined elements that are used */
   bool check_races;        /* interp: report conflicting accesses of different programs */
   bool allow_unwritten;    /* interp: reads of memory nobody wrote are no fault */
@@ -338,10 +510,25 @@ typedef struct nereid_options {
   /* What a run of the C compiler or of ptxas may take before it is killed; 0: NEREID_COMPILER_SECONDS, else 600. */
   double compiler_seconds;
   /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
-   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes), wgmma,
-   * tensor_cores, tensor_maps. NULL: nothing
+   * hoist_loads, async_loads, dots_ahead, loads_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes),
+   * wgmma, tensor_cores, tensor_maps, apart. NULL: nothing
    */
   const char *without;
+  /* What the compiler warns of, one call each; the warning is gone when the call returns, its status is NEREID_OK.
+   * NULL: it is not said. */
+  void (*warn)(void *arg, const nereid_error *warning);
+  void *warn_arg;
+  /* of tl.dot where it says none: "tf32" (as NULL), "tf32x3", "ieee", "bf16x3", "bf16x6" */
+  const char *dot_precision;
+  /* with debug, sums, differences and products of ints narrower than 64 bits are checked for overflow, as a
+   * device_assert: not these */
+  bool no_sanitize_overflow;
+  bool no_fp_fusion; /* products and sums of floats are rounded each, never as one fused operation */
+  /* cuda: registers of a thread at most (PTX's .maxnreg); 0: as many as it needs */
+  int max_registers;
+  /* cuda: the kernel may begin before the one ahead of it in the stream has ended (programmatic dependent launch); or
+   * all of its blocks run at the same time, or the launch fails */
+  bool launch_pdl, cooperative_grid;
 } nereid_options;
 
 /* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device
@@ -384,6 +571,42 @@ NEREID_API nereid_status nereid_function_grid(const nereid_function *f, const ne
 NEREID_API nereid_status nereid_run(nereid_function *f, nereid_stream *s, const int64_t grid[3], const nereid_arg *args,
                                     int arg_count, nereid_error **error);
 NEREID_API void nereid_function_free(nereid_function *f);
+NEREID_API const char *nereid_function_name(const nereid_function *f); /* the kernel's; lives as long as its module */
+/* 32 hexadecimal digits: those of two functions are equal when source, kernel, kind of device, specialization and
+ * options are. */
+NEREID_API void nereid_function_key(const nereid_function *f, char key[33]);
+/* The key of the function that nereid_compile would give for these arguments; nothing is compiled. */
+NEREID_API nereid_status nereid_key(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args,
+                                    int arg_count, const nereid_options *options, char key[33], nereid_error **error);
+
+/* What a function's code reads of a launch: 8 bytes a slot, in this order. Constants, and numbers that it was
+ * specialized for, have none. */
+typedef enum {
+  NEREID_SLOT_VALUE,  /* a pointer or number */
+  NEREID_SLOT_BASE,   /* of a tensor descriptor: its base, */
+  NEREID_SLOT_SHAPE,  /* a dimension, */
+  NEREID_SLOT_STRIDE, /* a stride */
+} nereid_slot_kind;
+typedef struct nereid_slot {
+  size_t size; /* sizeof(nereid_slot), set by the caller */
+  nereid_slot_kind kind;
+  int param;          /* of the kernel, counted from 0 */
+  int path[4], depth; /* into nested tuples: the item of each level */
+  int dim;            /* SHAPE, STRIDE */
+  bool is_pointer;
+  nereid_dtype dtype; /* of the number, or of what the pointer points to */
+} nereid_slot;
+NEREID_API int nereid_function_slot_count(const nereid_function *f);
+/* False: there is no slot i, or out->size is not set. */
+NEREID_API bool nereid_function_slot(const nereid_function *f, int i, nereid_slot *out);
+/* nereid_run by slots, at the price of the driver's call and little more: integers extended to 64 bits by their sign,
+ * floats as the bits of their type in the low bytes, pointers as they are. Whether they specialise as the function does
+ * is the caller's to know. stream: the native one (a CUstream), not checked; NULL: the default stream. */
+NEREID_API nereid_status nereid_run_values(nereid_function *f, void *stream, const int64_t grid[3],
+                                           const uint64_t *values, nereid_error **error);
+/* An argument of a type that a signature names, for compiling before there are any: "*fp32", "i32", "fp16", "i1",
+ * "none", behind it ":16" (divisible by 16, aligned to 16 bytes) or ":1" (equal to 1). False: there is no such type. */
+NEREID_API bool nereid_arg_of_type(const char *type, nereid_arg *out);
 typedef struct nereid_function_info {
   double front_ms, backend_ms, compiler_ms; /* source -> tile IR; tile IR -> text; cc or ptxas (0 from a cache) */
   bool from_cache;
@@ -395,10 +618,90 @@ typedef struct nereid_function_info {
    */
   bool programs_wait;
   /* GPU: products of f32 that were asked for as tf32 (Triton's default) run on tensor cores, which take 10 bits of each
-   * operand's fraction: a result is off by about 2^-10 of the largest, from that of interp and cpu, which take all */
-  bool takes_tf32;
+   * operand's fraction: a result is off by about 2^-10 of the largest, from that of interp and cpu, which take all. How
+   * many such products, each with the one before among its operands, a result may go through; 0: there are none */
+  int tf32_chain;
+  uint64_t reserved[8];
 } nereid_function_info;
 NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_function_info *out);
+
+/* ---- kernels that were built ahead of time -----------------------------------------------------------------------
+ *
+ * A bundle holds machine code of kernels, for several targets, and what a launch needs beside it: `nereid build` and
+ * nereid_build make it (docs/guide/ahead-of-time.md). libnereid-rt, which has no compiler, runs bundles as libnereid
+ * does. Of this interface it has: errors, element types, devices and memory (cpu and cuda), streams, events, copies,
+ * graphs, and this section down to nereid_build. */
+typedef struct nereid_bundle nereid_bundle;
+/* For launches on d, which must outlive it. NEREID_BAD_FILE: no bundle, one of another format, cut off or damaged. Code
+ * is loaded by the first launch that needs it. */
+NEREID_API nereid_status nereid_bundle_open(nereid_device *d, const char *path, nereid_bundle **out,
+                                            nereid_error **error);
+/* The same of memory, which must stay as it is; aligned to 64 bytes. */
+NEREID_API nereid_status nereid_bundle_open_memory(nereid_device *d, const void *bytes, size_t size,
+                                                   nereid_bundle **out, nereid_error **error);
+/* Waits for launches of its kernels that are still running on a GPU. */
+NEREID_API void nereid_bundle_close(nereid_bundle *b);
+/* A kernel counts once for each set of types and constants that it was built for; a constant stands as default_text. */
+NEREID_API int nereid_bundle_kernel_count(const nereid_bundle *b);
+NEREID_API const nereid_kernel_info *nereid_bundle_kernel_at(const nereid_bundle *b, int i); /* lives as long as b */
+/* As nereid_launch does, of what the bundle has: the code that was built for arguments of these types and constants, by
+ * the best of its specializations. Constexprs may be left out. grid NULL: what --grid said when it was built.
+ * NEREID_UNSUPPORTED: there is no code for this device; the message names what there is. */
+NEREID_API nereid_status nereid_bundle_launch(nereid_bundle *b, nereid_stream *s, const char *kernel,
+                                              const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                              nereid_error **error);
+
+/* What the files that `nereid build -o NAME` writes are made of: the bundle inside a program, and what its launchers
+ * call. values: of each parameter a pointer, an integer, the bits of a double, or 0 for a constexpr. */
+typedef struct nereid_builtin {
+  const char *name;
+  const void *bytes; /* aligned to 64 */
+  size_t size;
+} nereid_builtin;
+NEREID_API nereid_status nereid_builtin_launch(const nereid_builtin *b, nereid_device *d, nereid_stream *s, int kernel,
+                                               const uint64_t *values, nereid_error **error);
+NEREID_API nereid_status nereid_builtin_launch_grid(const nereid_builtin *b, nereid_device *d, nereid_stream *s,
+                                                    int kernel, const int64_t grid[3], const uint64_t *values,
+                                                    nereid_error **error);
+
+/* Building them. A build gathers kernels, each compiled for all targets when it is added; the targets need not be here.
+ */
+typedef struct nereid_build nereid_build;
+typedef struct nereid_build_options {
+  /* with commas between: "sm_80", "sm_90a", ... (their PTX stands in for later GPUs); "cpu:PROCESSOR", which is what
+   * -march takes, "cpu:native", or "cpu": x86-64-v3, and on other machines what their compiler does by itself */
+  const char *targets;
+  const char *cc; /* of cpu targets, as NEREID_CC: "aarch64-linux-gnu-gcc"; NULL: what that says */
+} nereid_build_options;
+NEREID_API nereid_status nereid_build_create(const nereid_build_options *o, nereid_build **out, nereid_error **error);
+NEREID_API void nereid_build_free(nereid_build *b);
+/* type: "f32*", "f32[M,N]" (the shape is for people), "i32", ..., "none", or a constant's value. Behind the type of a
+ * pointer or an integer, ":16|1|any" names the cases to build for: divisible by 16 (a pointer: aligned), equal to one,
+ * any. Those of which nothing is named are built for all divisible, pointers alone, and none. */
+typedef struct nereid_build_arg {
+  const char *name, *type;
+} nereid_build_arg;
+typedef struct nereid_build_how {
+  const char *grid; /* of a launch: "cdiv(n, BLOCK), heads" over its integers and constants; + - * // %, cdiv,
+                       next_power_of_2, min, max. NULL: each launch says it */
+  /* "n=4096,m=8": compiled for these values, in the configuration that tuning found on tuned_on, or that stands behind
+   * a colon: "n=4096:BLOCK=256,num_warps=8" */
+  const char *const *cases;
+  int case_count;
+  bool only_cases;         /* and for no others */
+  nereid_device *tuned_on; /* may be NULL */
+} nereid_build_how;
+NEREID_API nereid_status nereid_build_add(nereid_build *b, nereid_module *m, const char *kernel,
+                                          const nereid_build_arg *args, int arg_count, const nereid_build_how *how,
+                                          const nereid_options *options, nereid_error **error);
+/* What a launch with these arguments takes: their types, alignment and values as they specialize. */
+NEREID_API nereid_status nereid_build_add_launch(nereid_build *b, nereid_module *m, const char *kernel,
+                                                 const nereid_arg *args, int arg_count, const nereid_options *options,
+                                                 nereid_error **error);
+/* A bundle. Files are written whole or not at all. */
+NEREID_API nereid_status nereid_build_write(nereid_build *b, const char *path, nereid_error **error);
+/* base.h, with a launcher for each kernel that nereid_build_add added, and base.c, which has them and the bundle. */
+NEREID_API nereid_status nereid_build_write_c(nereid_build *b, const char *base, nereid_error **error);
 
 /* ---- tensor programs ---------------------------------------------------------------------------------------------
  *
@@ -412,7 +715,9 @@ typedef struct nereid_tensor_info {
   int rank; /* -1: no tensor; an output that is None */
   int64_t shape[NEREID_MAX_DIMS];
   bool is_written;        /* an input that a run gives another value */
+  bool is_state;          /* an input that an optimizer keeps: zeros before the first step */
   nereid_dtype narrowest; /* of the floats on the way to it: what its accuracy depends on */
+  uint64_t reserved[4];
 } nereid_tensor_info;
 /* What is said of one parameter, by its name: a tensor's type and shape, or a number, tuple, ... as Python text. The
  * value of a symbolic size is said by the size's name. */
@@ -424,9 +729,16 @@ typedef struct nereid_fuse_input {
   int64_t shape[NEREID_MAX_DIMS];
 } nereid_fuse_input;
 typedef struct nereid_fuse_options {
-  bool eager;    /* a kernel for each operation */
-  uint64_t seed; /* of the program's random numbers */
+  bool eager;     /* a kernel for each operation */
+  bool no_online; /* a reduction that depends on another one has a loop of its own (docs/guide/fuse.md) */
+  uint64_t seed;  /* of the program's random numbers */
+  /* Gradients of the sum of all outputs by inputs, as outputs behind the others, called grad_NAME: "x,w", or "all" of
+   * floats. An output is weighted with the input grad_output (the first), grad_output_1, ... where `inputs` says its
+   * type. NULL: none. */
+  const char *grad;
   nereid_limits limits;
+  const nereid_device *device; /* for which tiles are chosen; NULL: none in particular. They run on every device */
+  uint64_t reserved[8];
 } nereid_fuse_options;
 /* Reads FUNCTION (NULL: the only one, or `forward`) of a file and plans its kernels. Parameters whose annotation says
  * "f32[64, 1000]" need no input. options may be NULL. */
@@ -439,7 +751,8 @@ NEREID_API nereid_tensor_info nereid_fusion_input(const nereid_fusion *f, int i)
 NEREID_API int nereid_fusion_output_count(const nereid_fusion *f);
 NEREID_API nereid_tensor_info nereid_fusion_output(const nereid_fusion *f, int i);
 NEREID_API int nereid_fusion_kernel_count(const nereid_fusion *f);
-/* "graph": the tensor graph; "code": the kernels, a file that Triton takes; "explain": what each kernel computes. Lives
+/* "graph": the tensor graph; "code": the kernels, a file that Triton takes; "explain": what each kernel computes;
+ * "plot": a picture of the kernels and the arrays between them, SVG. Lives
  * as long as f; NULL: there is no such text. */
 NEREID_API const char *nereid_fusion_text(const nereid_fusion *f, const char *what);
 /* Launches all kernels on row-major arrays of the device: one for each input, and one for each output that is a tensor
@@ -447,10 +760,58 @@ NEREID_API const char *nereid_fusion_text(const nereid_fusion *f, const char *wh
  * place. The memory between is f's own, for one device at a time: one run at a time. */
 NEREID_API nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_stream *s, void *const *inputs,
                                            void *const *outputs, nereid_error **error);
+/* Compiles what the first run on this device needs, for arrays that lie at multiples of 16 bytes. */
+NEREID_API nereid_status nereid_fusion_compile(nereid_fusion *f, nereid_device *d, nereid_error **error);
+/* Another value of a symbolic size, for the runs that follow; nothing is planned anew. */
+NEREID_API nereid_status nereid_fusion_set_size(nereid_fusion *f, const char *name, int64_t value,
+                                                nereid_error **error);
 /* The same in double precision on arrays of the host, operation by operation: what is right. outputs: an array of the
  * size of each output in doubles, or NULL; written: likewise for each input that is written. */
 NEREID_API nereid_status nereid_fusion_reference(nereid_fusion *f, const void *const *inputs, double *const *outputs,
                                                  double *const *written, nereid_error **error);
+
+/* ---- tensor graphs, built in C -----------------------------------------------------------------------------------
+ *
+ * For engines without Python: inputs, operations on them, their gradients, and kernels of it all.
+ *
+ *     nereid_builder_input(g, "x", NEREID_F32, 2, (int64_t[]){64, 512}, &x, &error);
+ *     nereid_builder_op(g, "F.gelu(a @ b)", (nereid_tensor[]){x, w}, 2, &y, 1, &error);
+ *     nereid_builder_compile(g, &y, 1, NULL, &fusion, &error);
+ *
+ * A call that fails leaves the graph as it was. Threads may build different graphs at the same time, and one graph one
+ * thread at a time. examples/transformer_block.c does a transformer's block and its gradients. */
+typedef struct nereid_builder nereid_builder;
+typedef int32_t nereid_tensor; /* a value of its graph, by number; -1: none */
+/* limits may be NULL. The caller frees the graph. */
+NEREID_API nereid_status nereid_builder_create(const nereid_limits *limits, nereid_builder **out, nereid_error **error);
+NEREID_API void nereid_builder_free(nereid_builder *g); /* NULL: nothing */
+/* An array that each run takes, row-major, in the order in which they are declared. name is copied; rank is 0 (a
+ * scalar) to NEREID_MAX_DIMS. */
+NEREID_API nereid_status nereid_builder_input(nereid_builder *g, const char *name, nereid_dtype dtype, int rank,
+                                              const int64_t *shape, nereid_tensor *out, nereid_error **error);
+/* What an expression in PyTorch's syntax says of tensors a, b, c, ..., which are in[0], in[1], ... (at most 26):
+ * "a @ b.T + c", "F.layer_norm(a, (512,), b, c)", "a.chunk(3, -1)", "torch.where(a > 0, a, 0)". Shapes broadcast and
+ * types promote as PyTorch's do. It gives out_count tensors, exactly. NEREID_BAD_SOURCE: it is no expression, a name is
+ * not known, shapes do not fit; the message says where in the text. */
+NEREID_API nereid_status nereid_builder_op(nereid_builder *g, const char *expression, const nereid_tensor *in, int n,
+                                           nereid_tensor *out, int out_count, nereid_error **error);
+/* Gradients of the sum of all elements of outputs[i] * seeds[i] (n of them; seeds NULL, or -1 in it: ones) by each
+ * tensor of `by`, inputs or others: gradients[i] has the shape and type of by[i], or is -1 where no output depends on
+ * it. They are tensors like others: operations may follow, and gradients of them. */
+NEREID_API nereid_status nereid_builder_gradients(nereid_builder *g, const nereid_tensor *outputs,
+                                                  const nereid_tensor *seeds, int n, const nereid_tensor *by, int count,
+                                                  nereid_tensor *gradients, nereid_error **error);
+/* When a run ends, an input's array gets `value`, which has its type and shape: a parameter's update. */
+NEREID_API nereid_status nereid_builder_write(nereid_builder *g, nereid_tensor input, nereid_tensor value,
+                                              nereid_error **error);
+/* Type and shape (name and shape; is_written and narrowest are not set). It lives as long as g. */
+NEREID_API nereid_status nereid_builder_get_info(nereid_builder *g, nereid_tensor t, nereid_tensor_info *out,
+                                                 nereid_error **error);
+/* Kernels that compute `outputs` and the writes. The fusion is the caller's, and needs g no longer; its inputs are all
+ * of g's, in order. g may go on and be compiled again. options may be NULL. */
+NEREID_API nereid_status nereid_builder_compile(nereid_builder *g, const nereid_tensor *outputs, int n,
+                                                const nereid_fuse_options *options, nereid_fusion **out,
+                                                nereid_error **error);
 
 /* ---- looking inside ---------------------------------------------------------------------------------------------- */
 
@@ -464,6 +825,12 @@ NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, co
                                         const nereid_options *options, const char *stage, const char *target,
                                         char **text, nereid_error **error);
 
+/* The same, and "cubin", which is no text: a GPU's machine code (needs ptxas). *data is malloc'ed; behind it stands a
+ * zero. */
+NEREID_API nereid_status nereid_inspect_bytes(nereid_module *m, const char *kernel, const nereid_arg *args,
+                                              int arg_count, const nereid_options *options, const char *stage,
+                                              const char *target, void **data, size_t *bytes, nereid_error **error);
+
 /* What is supported: every name of the language, and whether each device has it. docs/reference/language.md is made
  * from this. */
 typedef struct nereid_language_name {
@@ -472,6 +839,7 @@ typedef struct nereid_language_name {
   const char *remark;          /* or NULL */
   const char *arguments;       /* "x, y, ieee_rounding=False"; NULL: not called */
   bool is_method;              /* of tensors too: x.sum() */
+  uint64_t reserved[2];
 } nereid_language_name;
 NEREID_API int nereid_language_count(void);
 NEREID_API nereid_language_name nereid_language_at(int i);
@@ -506,6 +874,7 @@ typedef struct nereid_cost {
   int64_t dots[7];
   bool exact, at_least;
   char remarks[600];
+  uint64_t reserved[8];
 } nereid_cost;
 /* Nothing is run and no memory touched; takes milliseconds, under a second for the largest grids; above 2^40 programs:
  * NEREID_UNSUPPORTED. d: whose code is meant (NULL: cpu). A kernel of CUDA C cannot be counted: NEREID_UNSUPPORTED. */
@@ -543,6 +912,7 @@ typedef struct nereid_bench_case {
    * (*device_ns 0: it does not know). false ends the measurement with NEREID_BAD_ARGUMENT. */
   bool (*trial)(void *arg, bool cold, double *device_ns, double *wall_ns);
   void *trial_arg;
+  uint64_t reserved[4];
 } nereid_bench_case;
 
 typedef struct nereid_bench_options {
@@ -557,6 +927,7 @@ typedef struct nereid_bench_options {
   /* after each round; false ends the measurement, as if all rounds had been done; may be NULL */
   bool (*progress)(void *arg, int done, int of);
   void *progress_arg;
+  uint64_t reserved[8];
 } nereid_bench_options;
 
 typedef struct nereid_bench_result {
@@ -569,6 +940,7 @@ typedef struct nereid_bench_result {
   nereid_times
       graph; /* a trial of many replayed as a CUDA graph, by the device's events: the kernels' time alone, without
                 launches; count 0: not measured (no graphs, cold, or so long that a launch does not show) */
+  uint64_t reserved[8];
 } nereid_bench_result;
 
 /* Runs the cases in turn (A B A B ...), so that all meet the same machine: a GPU's clock follows its temperature.
@@ -595,6 +967,7 @@ typedef struct nereid_config {
   int num_warps, num_stages, num_ctas; /* 0: the launch's options */
   /* in options.grid's stead, or NULL; what has its own grid cannot be kept for launches, which have theirs */
   const char *grid;
+  uint64_t reserved[4];
 } nereid_config;
 
 typedef enum {
@@ -614,6 +987,7 @@ typedef struct nereid_tune_result {
   nereid_times times; /* count 0: never measured. By the device's clock where it has one, else the host's */
   int64_t grid[3];
   nereid_function_info info;
+  uint64_t reserved[4];
 } nereid_tune_result;
 
 typedef struct nereid_tune_progress {
@@ -646,6 +1020,7 @@ typedef struct nereid_tune_options {
   /* The time of a trial, in ns, in the clock's stead: to test who uses this. The trial is run all the same. */
   double (*measure)(void *arg, int config, int trial);
   void *measure_arg;
+  uint64_t reserved[8];
 } nereid_tune_options;
 
 /* Measures the configurations on the launch's own arrays; options.grid says the grid (or grid, if the same serves all).
@@ -708,6 +1083,7 @@ typedef struct nereid_report_access {
   int64_t sectors, ideal_sectors;
   /* shared: passes over the 32 banks; and without conflicts. (wavefronts - ideal) are bank conflicts */
   int64_t wavefronts, ideal_wavefronts;
+  uint64_t reserved[4];
 } nereid_report_access;
 
 /* Instructions of one class, as warps issue them. */
@@ -764,6 +1140,7 @@ typedef struct nereid_report {
   int ring_count;                  /* these two without a walk, too */
   const nereid_report_ring *rings; /* of a block */
   int bytes_in_flight;             /* that a block's copies bring at once, at most */
+  uint64_t reserved[8];
 } nereid_report;
 
 typedef struct nereid_report_options {
@@ -771,6 +1148,7 @@ typedef struct nereid_report_options {
   bool occupancy_only;          /* compile, and leave out what needs the program's walk */
   int multiprocessors;          /* 0: as many as a typical machine of the target has, or the device that target names */
   double clock_mhz, memory_gbs; /* 0: likewise */
+  uint64_t reserved[8];
 } nereid_report_options;
 
 /* Nothing is run and no memory touched: pointers may be stand-ins, aligned as the real ones. *out is freed with
@@ -842,6 +1220,7 @@ typedef struct nereid_ceilings_options {
   /* before each measurement; false ends it with NEREID_BAD_ARGUMENT; may be NULL */
   bool (*progress)(void *arg, const char *what, int done, int of);
   void *progress_arg;
+  uint64_t reserved[4];
 } nereid_ceilings_options;
 /* Takes under a minute. On cpu and cuda alone. */
 NEREID_API nereid_status nereid_ceilings_measure(nereid_device *d, const nereid_ceilings_options *options,
@@ -895,6 +1274,7 @@ typedef struct nereid_prof_options {
   int sample_hz;     /* stacks of threads that run on a CPU, so many a second; 0: none */
   bool python_names; /* nereid_prof_run: Python (3.12 or later) names its functions in stacks. Its calls become slower,
                         and recursion in it uses more of its stack */
+  uint64_t reserved[8];
 } nereid_prof_options;
 /* path: of the trace file, which is made new. options may be NULL. NEREID_UNSUPPORTED when a CUDA device is open here
  * but CUPTI is missing or another profiler holds it (set no_cuda to go on without). */
@@ -927,6 +1307,7 @@ typedef struct nereid_prof_view_options {
   const char *sort, *metrics, *title;
   int rows, width;
   bool json, shapes;
+  uint64_t reserved[8];
 } nereid_prof_view_options;
 NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, const char *out,
                                           const nereid_prof_view_options *options, nereid_error **error);
@@ -958,6 +1339,7 @@ typedef struct nereid_instrument_options {
   int records;
   /* of the slowdown, instrumented and plain in turn; 0: enough for 100 ms; below 0: it is not measured */
   int trials;
+  uint64_t reserved[8];
 } nereid_instrument_options;
 
 typedef struct nereid_instrument nereid_instrument;
@@ -974,6 +1356,7 @@ typedef struct nereid_instrument_info {
   int64_t cut;
   double warp_mean, warp_max;     /* of the recorded warps' times from beginning to end, in units */
   double plain_ns, instrument_ns; /* medians of a launch without and with records; 0: not measured */
+  uint64_t reserved[8];
 } nereid_instrument_info;
 typedef struct nereid_instrument_region {
   const char *name;
@@ -1042,6 +1425,10 @@ typedef struct nereid_array {
 NEREID_API nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error **error);
 /* Written whole or not at all. bf16 and fp8 are written as their bits (u2, u1). */
 NEREID_API nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_error **error);
+/* The tensor `name` of a .safetensors file. NEREID_BAD_ARGUMENT: it has none of that name; NEREID_BAD_FILE: it is no
+ * such file, or what it says of the tensor cannot be. */
+NEREID_API nereid_status nereid_safetensors_read(const char *path, const char *name, nereid_array *out,
+                                                 nereid_error **error);
 NEREID_API void nereid_array_free(nereid_array *a);
 
 /* Walks a kernel on the interpreter statement by statement; `nereid run --device interp --step` is made of this. The

@@ -73,13 +73,16 @@ class Nereid:
     def compile(self, path, kernel, args, constexprs, warps):
         """A function without arguments per grid: launches on PyTorch's stream."""
         values = [argument(v) for v in args]
+        options = (C.c_int * 128)()  # nereid_options, which begins with num_warps, num_stages
+        options[0] = warps
         for k, v in constexprs.items():
+            if k == "num_stages":
+                options[1] = v
+                continue
             a = Arg()
             a.kind, a.name, a.text = CONSTEXPR, k.encode(), repr(v).encode()
             values.append(a)
         array = (Arg * len(values))(*values)
-        options = (C.c_int * 128)()  # nereid_options, whose first member is num_warps
-        options[0] = warps
         function = C.c_void_p()
         self.call("nereid_compile", self.device, self.module(path), kernel.encode(), array, len(values), options, C.byref(function))
         run, error, stream, n = self.lib.nereid_run, C.byref(self.error), self.stream, len(values)

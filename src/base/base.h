@@ -106,6 +106,7 @@ typedef struct Source { /* one file or string that was read */
   size_t size;
   int line_count;
   const uint32_t *line_start; /* byte offset of line 1, 2, ... */
+  bool is_part;               /* of a file, in which it may stand further right */
 } Source;
 
 /* A place in a source: lines count from 1, columns from 0 in bytes (as Python's ast does). A span with source NULL is
@@ -118,8 +119,26 @@ typedef struct Span {
 
 typedef enum { DIAG_ERROR, DIAG_WARNING, DIAG_NOTE } DiagKind;
 
+/* What an error is about, where its caller may care; in Python's words, where Python would raise one of its own. */
+typedef enum {
+  ERROR_OTHER,
+  ERROR_SYNTAX,
+  ERROR_NAME,
+  ERROR_TYPE,
+  ERROR_VALUE,
+  ERROR_UNSUPPORTED, /* Python that a kernel does not have */
+  ERROR_ASSERTION,   /* a static_assert */
+  ERROR_RESOURCES,   /* more than the target has; Context.need says of what */
+  ERROR_ASSEMBLER    /* the machine's assembler or compiler refuses what was made */
+} ErrorKind;
+typedef struct Need {
+  const char *what; /* "shared memory"; static */
+  int64_t required, limit;
+} Need;
+
 typedef struct Diag {
   DiagKind kind;
+  ErrorKind error;
   Span span;
   const char *message; /* one sentence, no final newline: what is wrong */
   const char *hint;    /* what to do about it, or NULL */
@@ -147,6 +166,8 @@ typedef struct Context {
   const Span *place;       /* what is being compiled, for messages about limits; or NULL */
   Map *sources;            /* path -> Source */
   double compiler_seconds; /* see compiler_ns */
+  ErrorKind error;         /* of the next diag_fail: see diag_as */
+  Need need;
 } Context;
 
 Context *context_create(void); /* NULL when out of memory */
@@ -178,6 +199,9 @@ Source *source_from_file(Context *cx, const char *path);
 NORETURN void diag_fail(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 /* The same with a hint: a second sentence that says the way out. */
 NORETURN void diag_fail_hint(Context *cx, Span span, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+/* The same context: the error that it records next is of this kind. */
+Context *diag_as(Context *cx, ErrorKind kind);
+Context *diag_need(Context *cx, const char *what, int64_t required, int64_t limit); /* ERROR_RESOURCES */
 void diag_warn(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 void diag_note(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Unwinds with what has been recorded (after several diagnostics, say). */

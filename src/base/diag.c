@@ -102,7 +102,18 @@ static void record(Context *cx, DiagKind kind, Span span, const char *hint, cons
   vsnprintf(message, (size_t)n + 1, format, ap);
   const char *kept_hint = hint ? arena_strdup(cx->arena, hint) : NULL;
   vec_reserve(cx->arena, (void **)&cx->diags.at, &cx->diags.cap, cx->diags.n + 1, sizeof *cx->diags.at);
-  if (cx->diags.n < cx->diags.cap) cx->diags.at[cx->diags.n++] = (Diag){kind, span, message, kept_hint};
+  if (cx->diags.n < cx->diags.cap) cx->diags.at[cx->diags.n++] = (Diag){kind, cx->error, span, message, kept_hint};
+  if (kind == DIAG_ERROR) cx->error = ERROR_OTHER;
+}
+
+Context *diag_as(Context *cx, ErrorKind kind) {
+  cx->error = kind;
+  return cx;
+}
+
+Context *diag_need(Context *cx, const char *what, int64_t required, int64_t limit) {
+  cx->need = (Need){what, required, limit};
+  return diag_as(cx, ERROR_RESOURCES);
 }
 
 void diag_fail(Context *cx, Span span, const char *format, ...) {

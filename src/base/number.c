@@ -13,8 +13,8 @@
  *     fp8e5b16   float8_e5m2fnuz     16  57344     no        0x80         +-largest; there is no -0
  *     fp8e4b15   (Triton's own)      15  1.875     no        none         +-1.75, also for NaN
  *
- * fp8e4b15 follows Triton's conversions (triton/language/extra/cuda/utils.py) to the bit: 0x7f reads as 1.875 but is
- * never written, since a store clamps to 1.75 first and then rounds ties away from zero.
+ * fp8e4b15 follows Triton's conversions (triton/language/extra/cuda/utils.py) to the bit: 0x7f reads as 1.875 but no
+ * conversion gives it, since one clamps to 1.75 first and then rounds ties away from zero.
  *
  * A float becomes an integer by truncation; what lies outside the integer's range gives its nearest end, and NaN gives
  * 0, as NVIDIA's cvt does. int1 is one byte of memory: any value but 0 is true and true is stored as 1.

@@ -131,16 +131,27 @@ void array_free(Array *a) {
   memset(a, 0, sizeof *a);
 }
 
-const char *array_read_npy(Array *a, const char *path, nereid_error **err) {
-  nereid_array in;
-  if (nereid_npy_read(path, &in, err)) return "";
+static void take(Array *a, nereid_array in) {
   memset(a, 0, sizeof *a);
   a->dtype = in.dtype, a->rank = in.rank, a->bytes = in.bytes, a->data = in.data;
   for (int d = in.rank - 1, stride = 1; d >= 0; d--) {
     a->shape[d] = in.shape[d];
     a->strides[d] = d == in.rank - 1 ? stride : a->strides[d + 1] * a->shape[d + 1];
   }
+}
+
+const char *array_read_npy(Array *a, const char *path, nereid_error **err) {
+  nereid_array in;
+  if (nereid_npy_read(path, &in, err)) return "";
+  take(a, in);
   return NULL;
+}
+
+nereid_status array_read_safetensors(Array *a, const char *path, const char *name, nereid_error **err) {
+  nereid_array in;
+  nereid_status status = nereid_safetensors_read(path, name, &in, err);
+  if (!status) take(a, in);
+  return status;
 }
 
 int array_write_npy(const Array *a, const char *path, nereid_error **err) {

@@ -70,7 +70,7 @@ typedef struct Output {
 typedef struct Outputs {
   Output at[MAX_OUTPUTS];
   int n;
-  bool takes_tf32; /* of a device that cut operands of products to tf32 */
+  int tf32_chain; /* of a device that cut operands of products to tf32 (nereid_function_info) */
 } Outputs;
 typedef enum { VERDICT_NONE, VERDICT_AGREES, VERDICT_DIFFERS } VerdictState;
 /* worst: largest difference; text: of what differs */

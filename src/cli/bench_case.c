@@ -36,8 +36,8 @@ static bool same_name(const char *a, const char *b) {
   return n == strcspn(b, "=") && !strncmp(a, b, n);
 }
 static bool takes_value(const char *o) {
-  static const char *const options[] = {"--grid",   "--block", "--shared",  "--warps",
-                                        "--stages", "--seed",  "--without", NULL};
+  static const char *const options[] = {"--grid", "--block",   "--shared", "--warps", "--stages",
+                                        "--seed", "--without", "--define", NULL};
   for (int i = 0; options[i]; i++)
     if (!strcmp(options[i], o)) return true;
   return false;

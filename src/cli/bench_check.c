@@ -49,7 +49,7 @@ int case_outputs(const Case *c, Outputs *out, int (*fetch)(void *arg, const Laun
   for (int i = 0; i < c->count; i++) {
     nereid_function_info info = {0};
     if (c->functions[i]) nereid_function_get_info(c->functions[i], &info);
-    out->takes_tf32 |= info.takes_tf32;
+    if (info.tf32_chain > out->tf32_chain) out->tf32_chain = info.tf32_chain;
   }
   for (int i = c->count - 1; i >= 0 && !status; i--)
     for (int k = 0; k < c->launches[i].arg_count && !status; k++) {
@@ -99,7 +99,7 @@ static bool agree_f32(const float *got, const float *want, int64_t n, float rtol
   return good;
 }
 
-static void compare(Verdict *v, const Output *got, const Output *want, const char *of, bool tf32, double rtol,
+static void compare(Verdict *v, const Output *got, const Output *want, const char *of, int tf32_chain, double rtol,
                     double atol) {
   const Array *a = &got->array, *b = &want->array;
   if (array_count(a) != array_count(b)) {
@@ -109,7 +109,7 @@ static void compare(Verdict *v, const Output *got, const Output *want, const cha
     return;
   }
   double usual = fmax(dtype_tolerance(a->dtype), dtype_tolerance(b->dtype));
-  if (tf32 && usual > 0) usual = fmax(usual, TF32_TOLERANCE);
+  if (usual > 0) usual = fmax(usual, tf32_chain * TF32_TOLERANCE);
   double r = rtol >= 0 ? rtol : usual, t = atol >= 0 ? atol : r * array_largest(b), worst = 0;
   bool quick = a->dtype == NEREID_F32 && b->dtype == NEREID_F32 && is_dense(a) && is_dense(b);
   if (quick && agree_f32(a->data, b->data, array_count(a), (float)r, (float)t, &worst)) {
@@ -132,7 +132,9 @@ Verdict outputs_compare(const Outputs *got, const Outputs *want, const char *of,
   for (int i = 0; i < want->n && v.state == VERDICT_AGREES; i++) {
     const Output *w = &want->at[i], *g = output_named(got, w->name);
     if (!g && got->n == 1 && want->n == 1) g = &got->at[0];
-    if (g) compare(&v, g, w, of, got->takes_tf32 || want->takes_tf32, rtol, atol), compared++;
+    if (!g) continue;
+    compare(&v, g, w, of, got->tf32_chain > want->tf32_chain ? got->tf32_chain : want->tf32_chain, rtol, atol);
+    compared++;
   }
   if (!compared && want->n)
     v.state = VERDICT_DIFFERS,

@@ -15,7 +15,7 @@ typedef struct Verb {
   const char *help; /* the rest of --help: options, examples */
 } Verb;
 extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices,
-    verb_language, verb_cache, verb_fuse;
+    verb_language, verb_cache, verb_fuse, verb_build;
 
 /* nereid prof ... --instrument (prof_instrument.c): that verb's words. */
 int prof_instrument(const Verb *v, int argc, char **argv);
@@ -89,6 +89,8 @@ int64_t array_offset(const Array *a, int64_t linear); /* of the linear-th elemen
 double array_get(const Array *a, int64_t linear);
 const char *array_read_npy(Array *a, const char *path, nereid_error **err); /* NULL, or "" with err set */
 /* 0 on success; strided arrays are packed */
+/* A tensor of a .safetensors file. */
+nereid_status array_read_safetensors(Array *a, const char *path, const char *name, nereid_error **err);
 int array_write_npy(const Array *a, const char *path, nereid_error **err);
 
 typedef struct Difference {
@@ -100,11 +102,24 @@ Difference array_compare(const Array *got, const Array *want, double rtol, doubl
 /* What rounding alone explains for one result of this type: 2^-mantissa bits times a small factor. */
 double dtype_tolerance(nereid_dtype t);
 /* Of results whose operands were cut to tf32, a 2^-10th off at most each, of the largest result. The errors of a sum's
- * terms add up as the terms do: half a step in the mean, four for the worst of many. */
+ * terms add up as the terms do: half a step in the mean, four for the worst of many. Of a chain of such
+ * products (nereid_function_info) as often. */
 #define TF32_TOLERANCE 0x1p-8
 double array_largest(const Array *a); /* of the magnitudes that are finite */
 
 /* ---- launch.c: FILE.py[:KERNEL] ARG=SPEC ... as run and inspect take them ---------------------------------------- */
+
+/* ---- define.c ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Defines {
+  const char **texts; /* "NAME=EXPR" */
+  int count;
+  char *identity; /* all of them, a line each */
+} Defines;
+bool define_add(Defines *d, const char *text); /* false: no NAME=EXPR */
+void defines_free(Defines *d);
+/* nereid_module_load, with these names; they must outlive the module. */
+nereid_status defines_load(Defines *d, const char *path, nereid_module **out, nereid_error **error);
 
 typedef struct LaunchArg {
   const char *name; /* of the parameter */
@@ -124,6 +139,7 @@ typedef struct Launch {
   LaunchArg *args;
   int arg_count;
   nereid_options options;
+  Defines defines;
   uint64_t seed;
   bool shapes_only;      /* inspect: arrays are not filled, only a stand-in address is given */
   bool fills_integers;   /* ... but those of integers are, up to some size */
@@ -134,6 +150,7 @@ typedef struct Launch {
 /* Splits argv into FILE, ARG=SPEC and options; options the verb knows itself are handed to `option` (which returns how
  * many words it took, 0 for "unknown", -1 for "wrong, said so"). Loads the file, finds the kernel and makes the
  * arguments. 0, or an exit status. */
+int launch_find_kernel(Launch *l); /* what launch_parse read names; part of launch_make_args */
 int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv),
                  void *option_arg);
 bool launch_is_cuda_c(const char *path);        /* its name ends in .cu */

@@ -11,31 +11,39 @@
 
 typedef struct Fuse {
   char *path;
-  const char *function, *device, *folder, *results;
+  const char *function, *device, *folder, *results, *weights, *plot, *grad;
   Launch launch; /* its arguments and seed */
   nereid_fuse_input *said;
-  bool eager, check, explain, graph, json;
+  bool eager, no_online, check, explain, graph, json;
   nereid_fusion *fusion;
+  nereid_device *opened; /* for which it was planned, and on which it runs */
   int input_count, output_count;
   Array *inputs, *outputs; /* host copies */
   void **in, **out;        /* on the device */
   double **wanted, **written;
   double run_ms;
-  int repeat;
+  int repeat, loaded;                /* loaded: inputs that the file of weights had */
   double low_ms, median_ms, high_ms; /* of the runs after the first */
 } Fuse;
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0: unknown, -1: wrong */
-  static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save", "--repeat"};
+  static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save",
+                                           "--repeat", "--weights",     "--plot"};
   const char *o = argv[0];
   if (!strcmp(o, "--eager")) return f->eager = true, 1;
+  if (!strcmp(o, "--no-online")) return f->no_online = true, 1;
   if (!strcmp(o, "--check")) return f->check = true, 1;
   if (!strcmp(o, "--explain")) return f->explain = true, 1;
   if (!strcmp(o, "--graph")) return f->graph = true, 1;
   if (!strcmp(o, "--json")) return f->json = true, 1;
-  for (int i = 0; i < 5; i++) {
+  if (!strcmp(o, "--grad")) { /* its value may be missing */
+    bool named = argc > 1 && f->path && argv[1][0] != '-' && !strchr(argv[1], '=');
+    f->grad = named ? argv[1] : "all";
+    return 1 + named;
+  }
+  for (int i = 0; i < 7; i++) {
     if (strcmp(o, with_value[i])) continue;
     if (argc < 2) {
       usage_error(&verb_fuse, "%s needs a value", o);
@@ -44,6 +52,8 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
     if (i == 0) f->device = argv[1];
     if (i == 1) f->folder = argv[1];
     if (i == 3) f->results = argv[1];
+    if (i == 5) f->weights = argv[1];
+    if (i == 6) f->plot = argv[1];
     if (i == 4 && ((f->repeat = atoi(argv[1])) < 1 || f->repeat > 100000)) {
       usage_error(&verb_fuse, "--repeat %s: how often is a number from 1 to 100000", argv[1]);
       return -1;
@@ -114,6 +124,25 @@ static void scale(Array *a) {
   }
 }
 
+/* Of the file of weights, where it has one of that name. */
+static int load(Fuse *f, int i, nereid_tensor_info t, bool *loaded) {
+  *loaded = false;
+  if (!f->weights) return 0;
+  nereid_error *err = NULL;
+  nereid_status status = array_read_safetensors(&f->inputs[i], f->weights, t.name, &err);
+  if (status == NEREID_BAD_ARGUMENT) {
+    nereid_error_free(err);
+    return 0;
+  }
+  if (status) return report_error(err);
+  const Array *a = &f->inputs[i];
+  bool fits = a->rank == t.rank && a->dtype == t.dtype;
+  for (int d = 0; fits && d < t.rank; d++) fits = a->shape[d] == t.shape[d];
+  *loaded = true;
+  f->loaded++;
+  return fits ? 0 : usage_error(&verb_fuse, "%s: the program has another type or shape for %s", f->weights, t.name);
+}
+
 /* For inputs of which nothing is said: random numbers; integers are 0 or 1, which every index may be. */
 static int fill(Fuse *f, int i) {
   nereid_tensor_info t = nereid_fusion_input(f->fusion, i);
@@ -127,6 +156,9 @@ static int fill(Fuse *f, int i) {
     a->is_array = false; /* it is ours now */
     return 0;
   }
+  bool loaded;
+  int status = load(f, i, t, &loaded);
+  if (status || loaded) return status;
   Random r;
   uint64_t mix = f->launch.seed;
   for (const char *c = t.name; *c; c++) mix = mix * 31 + (unsigned char)*c;
@@ -134,8 +166,11 @@ static int fill(Fuse *f, int i) {
   bool whole = is_integer_type(t.dtype);
   const char *why = t.rank > MAX_DIMS ? "has more than eight dimensions"
                                       : array_make(&f->inputs[i], t.dtype, t.rank, t.shape, NULL,
-                                                   whole ? FILL_RANDINT : FILL_RANDN, 0, whole ? 2 : 0, &r);
-  if (!why && !whole) scale(&f->inputs[i]);
+                                                   t.is_state ? FILL_ZEROS
+                                                   : whole    ? FILL_RANDINT
+                                                              : FILL_RANDN,
+                                                   0, whole ? 2 : 0, &r);
+  if (!why && !whole && !t.is_state) scale(&f->inputs[i]);
   return why ? usage_error(&verb_fuse, "the input %s %s", t.name, why) : 0;
 }
 
@@ -153,6 +188,9 @@ static int make_arrays(Fuse *f) {
     int status = fill(f, i);
     if (status) return status;
   }
+  if (f->weights && !f->loaded)
+    return usage_error(&verb_fuse, "%s: it has none of the program's inputs, such as %s", f->weights,
+                       f->input_count ? nereid_fusion_input(f->fusion, 0).name : "x");
   for (int i = 0; i < f->output_count; i++) {
     nereid_tensor_info t = nereid_fusion_output(f->fusion, i);
     if (t.rank < 0) continue;
@@ -312,34 +350,40 @@ static int save_results(Fuse *f) {
   return status;
 }
 
+static int write_text(Fuse *f, const char *what, const char *path) {
+  const char *text = nereid_fusion_text(f->fusion, what);
+  FILE *out = text ? fopen(path, "w") : NULL;
+  bool written = out && fputs(text, out) >= 0;
+  if (out && fclose(out)) written = false;
+  if (!written) fprintf(stderr, "nereid fuse: cannot write %s: %s\n", path, strerror(errno));
+  return !written;
+}
+
 static int write_code(Fuse *f) {
   if (make_folder(f->folder)) return 1;
   static const struct {
     const char *what, *file;
-  } files[] = {{"code", "kernels.py"}, {"graph", "graph.txt"}, {"explain", "plan.txt"}};
+  } files[] = {{"code", "kernels.py"}, {"graph", "program.graph"}, {"explain", "plan.txt"}};
   for (int i = 0; i < 3; i++) {
     char *path = format_string("%s/%s", f->folder, files[i].file);
-    FILE *out = path ? fopen(path, "w") : NULL;
-    bool written = out && fputs(nereid_fusion_text(f->fusion, files[i].what), out) >= 0;
-    if (out && fclose(out)) written = false;
-    if (!written) fprintf(stderr, "nereid fuse: cannot write %s: %s\n", path ? path : f->folder, strerror(errno));
+    int status = path ? write_text(f, files[i].what, path) : report_error(NULL);
     free(path);
-    if (!written) return 1;
+    if (status) return status;
   }
   return 0;
 }
 
 static int show(Fuse *f, double read_ms) {
   if (f->folder && write_code(f)) return 1;
+  if (f->plot && write_text(f, "plot", f->plot)) return 1;
   if (f->graph) fputs(nereid_fusion_text(f->fusion, "graph"), stdout);
   if (f->explain) fputs(nereid_fusion_text(f->fusion, "explain"), stdout);
   if (f->graph || (f->explain && !f->check)) return 0;
-  nereid_device *d = NULL;
+  nereid_device *d = f->opened;
   nereid_error *err = NULL;
   int status = make_arrays(f);
   if (!status && f->check) status = reference(f);
   if (status) return status;
-  if (nereid_device_open(f->device, &d, &err)) return report_error(err);
   nereid_status ran = run_on(f, d, &err);
   JsonWriter json = {.file = stdout}, *w = f->json ? &json : NULL;
   if (ran) status = report_error(err);
@@ -369,9 +413,6 @@ static int show(Fuse *f, double read_ms) {
     json_end_object(w);
     printf("\n");
   }
-  nereid_fusion_free(f->fusion);
-  f->fusion = NULL;
-  nereid_device_close(d);
   return status;
 }
 
@@ -380,14 +421,17 @@ static int run(int argc, char **argv) {
   int status = parse(&f, argc, argv);
   if (!status) status = make_inputs(&f);
   if (!status) {
-    nereid_fuse_options options = {.eager = f.eager, .seed = f.launch.seed};
     nereid_error *err = NULL;
+    if (nereid_device_open(f.device, &f.opened, &err)) status = report_error(err);
+    nereid_fuse_options options = {
+        .eager = f.eager, .no_online = f.no_online, .seed = f.launch.seed, .grad = f.grad, .device = f.opened};
     int64_t start = now_ns();
-    if (nereid_fuse(f.path, f.function, f.said, f.launch.arg_count, &options, &f.fusion, &err))
+    if (!status && nereid_fuse(f.path, f.function, f.said, f.launch.arg_count, &options, &f.fusion, &err))
       status = report_error(err);
-    else status = show(&f, (double)(now_ns() - start) / 1e6);
+    else if (!status) status = show(&f, (double)(now_ns() - start) / 1e6);
   }
   nereid_fusion_free(f.fusion);
+  nereid_device_close(f.opened);
   for (int i = 0; i < f.input_count; i++) array_free(&f.inputs[i]);
   for (int i = 0; i < f.output_count; i++) array_free(&f.outputs[i]);
   for (int i = 0; i < f.output_count; i++) free(f.wanted[i]);
@@ -408,16 +452,23 @@ static int run(int argc, char **argv) {
 const Verb verb_fuse = {
     "fuse", "fuse FILE.py[:FUNCTION] [NAME=SPEC ...] [options]", "makes kernels of tensor code, and runs them", run,
     "  FILE.py        a function over tensors: PyTorch's own syntax, or an ATen graph as torch.fx prints it\n"
-    "  NAME=SPEC      of a parameter: randn:f32[64,1000], @FILE.npy, a number; not needed where its annotation says "
-    "so.\n"
+    "                 FILE.graph: a graph as --graph prints it\n"
+    "  NAME=SPEC      of a parameter: randn:f32[64,1000], @FILE.npy, @FILE.safetensors:NAME,\n"
+    "                 a number; not needed where its annotation says so.\n"
     "                 Of a symbolic size: its value, s0=64\n"
     "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N, sim\n"
     "  --eager        a kernel for each operation\n"
+    "  --no-online    a reduction that depends on another one has a loop of its own\n"
     "  --check        compare every result with the program in float64\n"
+    "  --grad [X,W]   results more: gradients of the sum of all results by these inputs, or by all of floats. A result "
+    "is\n"
+    "                 weighted with grad_output=SPEC (the first), grad_output_1=SPEC, ... where that is said\n"
     "  --explain      what each kernel computes and what it reads and writes\n"
     "  --graph        the tensor graph\n"
+    "  --plot FILE.svg  draw the kernels, and the arrays between them\n"
     "  --output-code DIR  keep the kernels (kernels.py, which Triton takes too), the graph and the plan\n"
     "  --repeat N     run it N times more, and print the median, the tenth and the ninetieth percentile\n"
+    "  --weights FILE.safetensors  inputs of which nothing is said get the file's tensor of their name\n"
     "  --save DIR     keep the results as .npy: output_0.npy, and NAME.npy of each input that is written\n"
     "  --seed N       of random inputs and of the program's random numbers\n"
     "  --json         the figures as JSON\n\n"

@@ -7,6 +7,7 @@
  * type randn:f32[4096,781]                             an array: also rand zeros ones empty arange full(V)
  * randint(LO,HI); a dimension may be an expression over the numbers given so far randn:f32[64,32|128,1] with strides,
  * in elements like:NAME                                       zeros, shaped and typed as that array
+ *     @FILE.safetensors:NAME                          a tensor of such a file
  *     @FILE.npy   @FILE.npy:bf16                      an array from a file; the second form reads the bits as that type
  *     desc[64,32]:ARRAY                               a tensor descriptor over the array with blocks of that shape
  *     anything else, for a constexpr parameter        a Python expression: 'relu', tl.float16, (1, 2)
@@ -277,7 +278,23 @@ static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
   return -1;
 }
 
+/* @FILE.safetensors:NAME */
+static int parse_safetensors(LaunchArg *a, const char *path, const char *name) {
+  nereid_error *err = NULL;
+  if (array_read_safetensors(&a->array, path, name, &err)) return report_error(err);
+  a->is_array = true;
+  return 0;
+}
+
 static int parse_file(Launch *l, LaunchArg *a, const char *spec) {
+  const char *many = strstr(spec, ".safetensors:");
+  if (many) {
+    const char *name = many + strlen(".safetensors:");
+    char *file = format_string("%.*s", (int)(name - spec - 2), spec + 1);
+    int status = file ? parse_safetensors(a, file, name) : report_error(NULL);
+    free(file);
+    return status;
+  }
   char *path = format_string("%s", spec + 1), *colon = path ? strrchr(path, ':') : NULL;
   nereid_dtype t;
   bool retype = colon && nereid_dtype_parse(colon + 1, &t);
@@ -408,6 +425,11 @@ static int common_option(Launch *l, int argc, char **argv) {
     if (nereid_limits_read(argv[1], &l->options.limits, &error)) return report_error(error), -1;
     return 2;
   }
+  if (!strcmp(argv[0], "--define")) {
+    if (argc < 2 || !define_add(&l->defines, argv[1]))
+      return usage_error(l->verb, "--define needs NAME=EXPR, as in WIDTH=128"), -1;
+    return 2;
+  }
   if (!strcmp(argv[0], "--persist")) {
     l->options.persist = true;
     return 1;
@@ -447,7 +469,7 @@ static char *split_kernel(char *path) {
   return colon + 1;
 }
 
-static int find_kernel(Launch *l) {
+int launch_find_kernel(Launch *l) {
   int n = nereid_kernel_count(l->module);
   if (n == 0)
     return usage_error(l->verb, "%s holds no %s function", l->path,
@@ -502,7 +524,7 @@ int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(
   }
   if (!l->path) return usage_error(v, "which file? usage: nereid %s", v->synopsis);
   nereid_error *err = NULL;
-  if (nereid_module_load(l->path, &l->module, &err)) return report_error(err);
+  if (defines_load(&l->defines, l->path, &l->module, &err)) return report_error(err);
   return 0;
 }
 
@@ -534,7 +556,7 @@ static int find_missing(Launch *l) {
 }
 
 int launch_make_args(Launch *l) {
-  int status = find_kernel(l);
+  int status = launch_find_kernel(l);
   for (int i = 0; i < l->arg_count && !status; i++) {
     status = parse_spec(l, &l->args[i]);
     l->args[i].arg.name = l->args[i].name;
@@ -565,4 +587,5 @@ void launch_free(Launch *l) {
   free(l->args);
   free(l->path);
   nereid_module_free(l->module);
+  defines_free(&l->defines);
 }

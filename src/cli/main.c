@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Verb *const verbs[] = {&verb_run,  &verb_inspect, &verb_bench,   &verb_roofline, &verb_prof, &verb_tune,
-                                    &verb_fuse, &verb_replay,  &verb_devices, &verb_language, &verb_cache};
+static const Verb *const verbs[] = {&verb_run,    &verb_inspect, &verb_bench,    &verb_roofline,
+                                    &verb_prof,   &verb_tune,    &verb_fuse,     &verb_build,
+                                    &verb_replay, &verb_devices, &verb_language, &verb_cache};
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *out) {

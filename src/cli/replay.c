@@ -384,7 +384,8 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
     } else if (!strcmp(a, "--json")) o->json = true;
     else if (!strcmp(a, "--compile-only")) o->compile_only = true;
     else if (strcmp(a, "--root") && strcmp(a, "--device") && strcmp(a, "--filter") && strcmp(a, "--jobs") &&
-             strcmp(a, "--timeout") && strcmp(a, "--programs") && strcmp(a, "--rows") && strcmp(a, "--target")) {
+             strcmp(a, "--timeout") && strcmp(a, "--programs") && strcmp(a, "--rows") && strcmp(a, "--target") &&
+             strcmp(a, "--define")) {
       int took = option_of_others(v, argc - i, argv + i);
       if (took < 0) return 2;
       i += took - 1;
@@ -393,7 +394,9 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
       i++;
       long n = strtol(value, NULL, 10);
       if (!strcmp(a, "--root")) o->root = value;
-      else if (!strcmp(a, "--device")) o->device = value;
+      else if (!strcmp(a, "--define")) {
+        if (!define_add(&o->defines, value)) return usage_error(v, "--define needs NAME=EXPR, as in WIDTH=128");
+      } else if (!strcmp(a, "--device")) o->device = value;
       else if (!strcmp(a, "--filter")) o->filter = value;
       else if (!strcmp(a, "--target")) o->target = value, o->compile_only = true;
       else if (!strcmp(a, "--rows")) {
@@ -441,6 +444,7 @@ const Verb verb_replay = {
     "replay", "replay LOG.jsonl --root DIR [options]",
     "compiles and runs recorded launches, and compares with the interpreter", replay,
     "  --root DIR      where the files named in the log are\n"
+    "  --define N=EXPR what a free name of all files is, as for nereid run\n"
     "  --device D      cpu:1 (default): one thread a worker; sim, cuda, cuda:N\n"
     "  --jobs N        worker processes; default: one a processor\n"
     "  --programs N    run at most N programs of a grid: the first, the last, some at random (default 12);\n"

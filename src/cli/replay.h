@@ -12,6 +12,7 @@ typedef struct ReplayOptions {
   int64_t first_row, last_row; /* of the log, counted from 1; 0: all */
   int64_t max_programs;        /* more are sampled: the first, the last and some at random */
   bool compile_only, json;
+  Defines defines;
 } ReplayOptions;
 
 /* How far a row came. */
@@ -28,6 +29,12 @@ typedef enum {
   REPLAY_STATE_COUNT
 } ReplayState;
 extern const char *const replay_state_names[REPLAY_STATE_COUNT];
+
+/* replay_args.c: argument i of a row; of arrays their type alone. *text: what a constexpr points to, to be freed. */
+bool replay_argument(const Json *a, int i, nereid_arg *arg, char **text, char *why, size_t size);
+/* A recorded constant as Python text, malloc'ed; "triton_dtype:fp16" of a type. NULL: it has no such text. */
+char *replay_constant(const Json *v);
+bool replay_dims(const Json *list, int64_t *out, int *rank); /* up to MAX_DIMS */
 
 /* One process's own devices. */
 typedef struct Replayer {

@@ -10,7 +10,8 @@
  * repeated block of random elements and compared through a small buffer.
  *
  * Results agree when |device - interp| <= rtol * (|interp| + rms): rms is that of the interpreter's elements in the
- * parts of the array (CHUNK bytes) in which any bit differs, rtol is the unit roundoff of the narrowest float type in
+ * parts of the array (CHUNK bytes) in which any bit differs, or of those that differ where that is more (the others may
+ * be zeros that no program wrote over), rtol is the unit roundoff of the narrowest float type in
  * the row times what chains of roundings in another order may add (4 for narrow types, whose sums are fp32; 2^11 for
  * fp32 and fp64, whose sums are as long as the arrays).
  */
@@ -36,12 +37,15 @@ typedef struct Row {
   nereid_arg *args;
   RowArray *arrays; /* parallel to args */
   char **texts;     /* constexpr texts owned here */
+  Defines names;    /* the kernel's free names as recorded, then those of the command line */
+  char **name_texts;
+  int name_count;
   int count;
   double rtol;
   int64_t *programs;
   int64_t program_count;
   bool programs_wait; /* for each other: all of them run */
-  bool takes_tf32;
+  int tf32_chain;
   double front_ms, backend_ms, compiler_ms, run_ms;
   int64_t peak_bytes;
   int registers, spill_bytes, shared_bytes; /* for a GPU's target */
@@ -53,66 +57,10 @@ const char *const replay_state_names[REPLAY_STATE_COUNT] = {
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-/* The Python text of a recorded constexpr value. */
-static char *constexpr_text(const Json *v) {
-  const char *name;
-  switch (v->kind) {
-    case JSON_NULL: return format_string("None");
-    case JSON_BOOL: return format_string(v->i ? "True" : "False");
-    case JSON_INT: return v->is_unsigned ? format_string("%lu", (unsigned long)v->i) : format_string("%ld", (long)v->i);
-    case JSON_DOUBLE:
-      if (isnan(v->f)) return format_string("float('nan')");
-      if (isinf(v->f)) return format_string(v->f > 0 ? "float('inf')" : "float('-inf')");
-      return format_string(v->f == floor(v->f) && fabs(v->f) < 1e15 ? "%.1f" : "%.17g", v->f);
-    case JSON_STRING: {
-      char *out = format_string("'%s'", v->text);
-      for (char *p = out ? out + 1 : NULL; p && *p && p[1]; p++)
-        if (*p == '\'' || *p == '\\' || *p == '\n') *p = '_'; /* no recorded value has any */
-      return out;
-    }
-    case JSON_ARRAY: {
-      char *out = format_string("(");
-      for (const Json *m = v->first; m && out; m = m->next) {
-        char *item = constexpr_text(m), *longer = format_string("%s%s, ", out, item ? item : "None");
-        free(out), free(item);
-        out = longer;
-      }
-      char *closed = out ? format_string("%s)", out) : NULL;
-      return free(out), closed;
-    }
-    case JSON_OBJECT:
-      if ((name = json_get_text(v, "dtype", NULL))) return format_string("triton_dtype:%s", name);
-      if ((name = json_get_text(v, "jit", NULL))) return format_string("%s", name);
-      return NULL;
-  }
-  return NULL;
-}
-
-/* Type names stand in a log as Triton's short ("fp16") or long ("float16") names; in Python text they are
- * triton.language's. */
-static char *dtype_text(const char *name) {
-  static const char *const table[][2] = {
-      {"fp16", "float16"}, {"bf16", "bfloat16"}, {"fp32", "float32"}, {"fp64", "float64"},   {"i1", "int1"},
-      {"i8", "int8"},      {"i16", "int16"},     {"i32", "int32"},    {"i64", "int64"},      {"u8", "uint8"},
-      {"u16", "uint16"},   {"u32", "uint32"},    {"u64", "uint64"},   {"fp8e5", "float8e5"}, {"fp8e4nv", "float8e4nv"}};
-  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-    if (!strcmp(name, table[i][0])) name = table[i][1];
-  return format_string("triton.language.%s", name);
-}
-
-static bool read_dims(const Json *list, int64_t *out, int *rank) {
-  *rank = 0;
-  for (const Json *d = list ? list->first : NULL; d; d = d->next) {
-    if (*rank == MAX_DIMS) return false;
-    out[(*rank)++] = d->i;
-  }
-  return list != NULL;
-}
-
 static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
   int64_t shape[MAX_DIMS], strides[MAX_DIMS];
   int rank, stride_rank;
-  if (!read_dims(json_get(a, "shape"), shape, &rank) || !read_dims(json_get(a, "strides"), strides, &stride_rank) ||
+  if (!replay_dims(json_get(a, "shape"), shape, &rank) || !replay_dims(json_get(a, "strides"), strides, &stride_rank) ||
       rank != stride_rank)
     return "has no shape or strides";
   row->arrays[i].is_array = true;
@@ -120,52 +68,34 @@ static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
 }
 
 static bool make_arg(Row *row, int i, const Json *a) {
-  const Json *v;
+  const char *why = NULL;
+  if (!replay_argument(a, i, &row->args[i], &row->texts[i], row->detail, sizeof row->detail)) return false;
   nereid_arg *arg = &row->args[i];
-  const char *why = NULL, *type = json_get_text(a, "ptr", json_get_text(a, "desc", NULL));
-  if (type) {
-    nereid_dtype t;
-    if (!nereid_dtype_parse(type, &t))
-      return snprintf(row->detail, sizeof row->detail, "unknown type %s in the log", type), false;
-    if ((why = make_array(row, i, a, t)))
-      return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
-    *arg = nereid_pointer(NULL, t);
-    if (json_get(a, "desc")) {
-      int64_t block[MAX_DIMS];
-      arg->kind = NEREID_ARG_DESCRIPTOR;
-      if (!read_dims(json_get(a, "block"), block, &arg->rank) || arg->rank > 5) return false;
-      for (int d = 0; d < arg->rank; d++)
-        arg->shape[d] = row->arrays[i].shape.shape[d], arg->strides[d] = row->arrays[i].shape.strides[d],
-        arg->block_shape[d] = (int32_t)block[d];
-    }
-  } else if ((v = json_get(a, "int"))) {
-    *arg = nereid_int(v->i), arg->is_unsigned = v->is_unsigned;
-  } else if ((v = json_get(a, "float"))) {
-    *arg = nereid_float(v->f);
-  } else if ((v = json_get(a, "bool"))) {
-    *arg = nereid_bool(v->i != 0);
-  } else if (json_get(a, "none")) {
-    *arg = nereid_none();
-  } else if ((v = json_get(a, "constexpr"))) {
-    row->texts[i] = constexpr_text(v);
-    if (row->texts[i] && !strncmp(row->texts[i], "triton_dtype:", 13)) {
-      char *text = dtype_text(row->texts[i] + 13);
-      free(row->texts[i]);
-      row->texts[i] = text;
-    }
-    if (!row->texts[i])
-      return snprintf(row->detail, sizeof row->detail, "argument %d: a constexpr of an unknown form", i), false;
-    *arg = nereid_constexpr(row->texts[i]);
-  } else {
-    return snprintf(row->detail, sizeof row->detail, "argument %d is of an unknown form", i), false;
-  }
-  arg->name = json_get_text(a, "name", NULL);
+  if (arg->kind != NEREID_ARG_POINTER && arg->kind != NEREID_ARG_DESCRIPTOR) return true;
+  if ((why = make_array(row, i, a, arg->dtype)))
+    return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
   return true;
 }
 
 /* ---- contents ---------------------------------------------------------------------------------------------------- */
 
 static bool is_float(nereid_dtype t) { return t >= NEREID_F8E5; }
+
+/* What a recorder has seen in the array: all of its elements, side by side. False: it was not recorded. */
+static bool fill_recorded(RowArray *a, const Json *values) {
+  nereid_dtype t = a->shape.dtype;
+  int64_t item = (int64_t)nereid_dtype_bytes(t), n = a->shape.bytes / item;
+  int64_t count = values && values->kind == JSON_ARRAY ? values->count : 0;
+  if (!count || count != n) return false;
+  a->pattern_bytes = count * item;
+  if (!a->pattern && !(a->pattern = malloc((size_t)a->pattern_bytes + 1))) return false;
+  char *at = a->pattern;
+  for (const Json *v = values->first; v; v = v->next, at += item) {
+    if (!is_float(t) && v->kind == JSON_INT) memcpy(at, &v->i, (size_t)item); /* little-endian, all bits of it */
+    else nereid_dtype_store(t, at, v->kind == JSON_BOOL ? (double)v->i : v->f);
+  }
+  return true;
+}
 
 static bool fill_pattern(RowArray *a, IntFill ints, uint64_t seed) {
   Random r;
@@ -302,7 +232,7 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
       nereid_function_info info;
       nereid_function_get_info(f, &info);
       row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms,
-      row->peak_bytes = info.peak_bytes, row->programs_wait = info.programs_wait, row->takes_tf32 = info.takes_tf32;
+      row->peak_bytes = info.peak_bytes, row->programs_wait = info.programs_wait, row->tf32_chain = info.tf32_chain;
     }
     nereid_function_free(f);
   }
@@ -355,10 +285,10 @@ static double row_tolerance(const Row *row) {
 
 /* One pass over what the devices left in an array. */
 typedef struct Comparison {
-  bool differs;   /* in any bit */
-  double squares; /* of the interpreter's finite elements */
+  bool differs;                /* in any bit */
+  double squares, squares_off; /* of the interpreter's finite elements; of those that differ */
   /* elements: in the parts that differ; one_off: mismatches of integers by one */
-  int64_t finite, elements, mismatches, one_off, worst_at;
+  int64_t finite, finite_off, elements, mismatches, one_off, worst_at;
   double worst, got, want; /* excess over the tolerance, and the two values there */
 } Comparison;
 
@@ -369,7 +299,9 @@ static void compare_chunk(Comparison *c, nereid_dtype t, const char *got, const 
   for (int64_t i = 0; i < n; i++) {
     double g = nereid_dtype_load(t, got + i * item), w = nereid_dtype_load(t, want + i * item);
     if (isfinite(w)) c->squares += w * w, c->finite++;
-    if (g == w || (isnan(g) && isnan(w)) || atol < 0) continue;
+    if (g == w || (isnan(g) && isnan(w))) continue;
+    if (isfinite(w)) c->squares_off += w * w, c->finite_off++;
+    if (atol < 0) continue;
     double excess = fabs(g - w) / (atol + rtol * fabs(w));
     if (!isfinite(g) || !isfinite(w)) excess = INFINITY;
     c->mismatches += !(excess <= 1);
@@ -407,7 +339,9 @@ static bool compare_array(Replayer *r, Row *row, int i, char *buffer, nereid_err
   Comparison c;
   if (!compare_pass(r, a, 0, -1, buffer, &c, err)) return false;
   if (!c.differs) return true;
-  double rms = c.finite ? sqrt(c.squares / (double)c.finite) : 0, rtol = is_float(a->shape.dtype) ? row->rtol : 0;
+  double rms = c.finite ? sqrt(c.squares / (double)c.finite) : 0;
+  if (c.finite_off) rms = fmax(rms, sqrt(c.squares_off / (double)c.finite_off));
+  double rtol = is_float(a->shape.dtype) ? row->rtol : 0;
   if (!compare_pass(r, a, rtol, rtol * rms + 1e-300, buffer, &c, err)) return false;
   if (!c.mismatches) return true;
   /* A float that is cut to an integer may stand at a step's edge, and fall to its other side when it is an ulp off (a
@@ -433,8 +367,10 @@ static void keep_error(Row *row, nereid_error *err) {
  * first. */
 static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
   nereid_error *err = NULL;
-  for (int i = 0; i < row->count; i++)
-    if (row->arrays[i].is_array && !fill_pattern(&row->arrays[i], fill, (uint64_t)(row->number * 100 + i)))
+  const Json *args = json_get(row->json, "args"), *a = args ? args->first : NULL;
+  for (int i = 0; i < row->count; i++, a = a->next)
+    if (row->arrays[i].is_array && !fill_recorded(&row->arrays[i], json_get(a, "values")) &&
+        !fill_pattern(&row->arrays[i], fill, (uint64_t)(row->number * 100 + i)))
       return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
   nereid_status status = run_on(r->interp, row, true, false, &err);
   if (status) return keep_error(row, err), status == NEREID_KERNEL_FAULT ? REPLAY_NO_INPUTS : REPLAY_RUN_FAILED;
@@ -454,6 +390,25 @@ static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
   return REPLAY_DIFFERS;
 }
 
+/* What the recorder has seen of the kernel's free names: constants, since types and functions are the file's own. */
+static bool recorded_names(Row *row, const Defines *given) {
+  const Json *names = json_get(row->json, "names");
+  int count = names && names->kind == JSON_OBJECT ? names->count : 0;
+  row->name_texts = calloc((size_t)count + 1, sizeof *row->name_texts);
+  if (!row->name_texts) return false;
+  for (const Json *v = count ? names->first : NULL; v; v = v->next) {
+    if (v->kind == JSON_OBJECT) continue;
+    char *value = replay_constant(v), *text = value ? format_string("%s=%s", v->key, value) : NULL;
+    free(value);
+    if (!text) return false;
+    row->name_texts[row->name_count++] = text;
+    if (!define_add(&row->names, text)) return false;
+  }
+  for (int i = 0; i < given->count; i++)
+    if (!define_add(&row->names, given->texts[i])) return false;
+  return true;
+}
+
 static ReplayState do_row(Replayer *r, Row *row) {
   nereid_error *err = NULL;
   const Json *args = json_get(row->json, "args"), *grid = json_get(row->json, "grid");
@@ -469,14 +424,15 @@ static ReplayState do_row(Replayer *r, Row *row) {
   row->grid[0] = row->grid[1] = row->grid[2] = 1, i = 0;
   for (const Json *g = grid ? grid->first : NULL; g && i < 3; g = g->next) row->grid[i++] = g->i;
   char *path = format_string("%s/%s", r->options->root, json_get_text(row->json, "file", ""));
-  nereid_status status = path ? nereid_module_load(path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
+  bool good = path && recorded_names(row, &r->options->defines);
+  nereid_status status = good ? defines_load(&row->names, path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
   free(path);
   if (!status) status = compile_row(r, row, &err);
   if (status) return keep_error(row, err), REPLAY_COMPILE_FAILED;
   if (r->options->compile_only) return REPLAY_COMPILED;
   choose_programs(row, row->programs_wait ? INT64_MAX : r->options->max_programs);
   row->rtol = row_tolerance(row);
-  if (row->takes_tf32 && row->rtol < TF32_TOLERANCE) row->rtol = TF32_TOLERANCE;
+  row->rtol = fmax(row->rtol, row->tf32_chain * TF32_TOLERANCE);
   ReplayState state = REPLAY_NO_INPUTS, best = REPLAY_NO_INPUTS;
   int fills = has_int_arrays(row) ? INT_FILLS : 1;
   for (int fill = 0; fill < fills && (state == REPLAY_NO_INPUTS || state == REPLAY_RACE); fill++) {
@@ -530,4 +486,7 @@ void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
   }
   free(row.args), free(row.arrays), free(row.texts), free(row.programs);
   nereid_module_free(row.module);
+  defines_free(&row.names);
+  for (int i = 0; i < row.name_count; i++) free(row.name_texts[i]);
+  free(row.name_texts);
 }

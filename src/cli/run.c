@@ -20,7 +20,7 @@ typedef struct Run {
   int check_count, output_count;
   double rtol, atol; /* negative: from the type */
   bool json, step, races, unwritten_ok;
-  bool takes_tf32;
+  int tf32_chain;
   bool was_stopped; /* --step: the walk was left before the kernel ended */
   int64_t programs[3];
   bool one_program;
@@ -176,7 +176,7 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
   if (!status) {
     nereid_function_info info;
     nereid_function_get_info(f, &info);
-    r->takes_tf32 = info.takes_tf32;
+    r->tf32_chain = info.tf32_chain;
     snprintf(r->config, sizeof r->config, "%s", nereid_function_config(f));
   }
   nereid_function_free(f);
@@ -359,8 +359,9 @@ static int check_one(Run *r, const Pair *c, const Launch *reference, JsonWriter 
             (long)array_count(want), (long)array_count(&a->array));
     status = 1;
   } else {
-    bool tf32 = r->takes_tf32 && dtype_tolerance(a->array.dtype) > 0;
-    double usual = tf32 ? fmax(TF32_TOLERANCE, dtype_tolerance(a->array.dtype)) : dtype_tolerance(a->array.dtype);
+    bool tf32 = r->tf32_chain && dtype_tolerance(a->array.dtype) > 0;
+    double usual = dtype_tolerance(a->array.dtype);
+    if (tf32) usual = fmax(usual, r->tf32_chain * TF32_TOLERANCE);
     double rtol = r->rtol >= 0 ? r->rtol : usual, atol = r->atol >= 0 ? r->atol
                                                          : tf32       ? rtol * array_largest(want)
                                                                       : rtol;
@@ -502,9 +503,10 @@ const Verb verb_run = {
     "  --rtol, --atol R  tolerance of --check; by default what rounding of the type explains\n"
     "  -o A=FILE.npy  save array A after the launch\n"
     "  --warps N, --stages N, --debug (device_assert checks), --seed N\n"
-    "  --without P,... sim, cuda: what the compiler leaves out: hoist_loads async_loads dots_ahead prefetch sink_masks "
-    "skip_masks\n"
-    "                 wgmma tensor_cores persist specialize tensor_maps\n"
+    "  --define NAME=EXPR  what a free name of the file is: WIDTH=128, ACT=relu, TYPE=tl.float16\n"
+    "  --without P,... sim, cuda: what the compiler leaves out: hoist_loads async_loads dots_ahead dots_behind\n"
+    "                 dots_together prefetch sink_masks late_scales late_sums skip_masks wgmma tensor_cores\n"
+    "                 heavy_first persist specialize tensor_maps turn_dots loads_ahead apart tcgen05 tensor_stores\n"
     "  --persist      sim, cuda: a block runs several programs, as many blocks as the GPU runs at once\n"
     "  --specialize   sim, cuda: warps of their own copy tiles for those that multiply\n"
     "  --program X[,Y[,Z]]  run only this program\n"

@@ -366,7 +366,8 @@ static Place view_place(Nest *n, const View *v, const Type *t, const int8_t *map
   Place p;
   x.base = sym_const(e, v->buffer->place + v->offset * bytes);
   p.base = index_base(n, &x, t->rank, map, &p.level, &p.step, p.terms, p.scales, &p.term_count);
-  p.base = emit_text(e, "scratch + %s", p.base);
+  const char *scratch = v->buffer->before ? emit_text(e, "scratch - %s", v->buffer->before) : "scratch";
+  p.base = emit_text(e, "%s + %s", scratch, p.base);
   return p;
 }
 
@@ -472,7 +473,9 @@ void store_root(Nest *n, FusionRoot *r) {
   Dtype d = pointee_dtype(op->in[0]->type);
   NestText bits;
   bool raw = raw_bits(n, op->in[1], d, r->map, &bits);
+  n->e->unrounded = info_of(n->e, op->in[1])->uses == 1 ? op->in[1] : NULL;
   const NestText *x = raw ? &bits : nest_demand(n, op->in[1], r->map);
+  n->e->unrounded = NULL;
   if (raw) d = bits.dtype;
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);

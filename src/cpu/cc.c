@@ -60,10 +60,11 @@ static void add_identity(Context *cx, Buf *out, const char *word) {
     buf_printf(out, "%s %lld %lld ", path, (long long)st.st_size, (long long)st.st_mtime);
 }
 
-static Compiler find_compiler(Context *cx) {
+/* `command`: as NEREID_CC has it; NULL: what that says. */
+static Compiler find_compiler(Context *cx, const char *command) {
   static const char *const names[] = {"cc", "gcc", "clang"};
   Compiler c = {.identity = ""};
-  const char *chosen = environment_get("NEREID_CC");
+  const char *chosen = command ? command : environment_get("NEREID_CC");
   if (chosen && *chosen) {
     c.chosen = chosen;
     char *copy = arena_strdup(cx->arena, chosen), *save = NULL;
@@ -173,14 +174,17 @@ static const char *name_of(Context *cx, const Compiler *c, const char *text, siz
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-/* False with errno when the folder takes no files. Compiler errors diag_fail(). */
-static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *text, size_t n, Buf *image) {
+/* march: the option that names the processor; "": none, NULL: this machine's. False with errno when the folder takes no
+ * files. Compiler errors diag_fail(). */
+static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *march, const char *text, size_t n,
+                     Buf *image) {
   char *source = arena_printf(cx->arena, "%s/kernel.c", folder),
        *object = arena_printf(cx->arena, "%s/kernel.so", folder);
   if (!file_write_new(source, text, n)) return false;
   const char *argv[MAX_CC_WORDS + FLAG_COUNT + 8];
   int argc = put_program(c, argv);
-  if (takes_native(cx, c)) argv[argc++] = native;
+  if (march && *march) argv[argc++] = march;
+  if (!march && takes_native(cx, c)) argv[argc++] = native;
   for (int i = 0; i < FLAG_COUNT; i++) argv[argc++] = compile_flags[i];
   argc = put_options(c, argv, argc);
   const char *const rest[] = {"-o", object, source, "-lm", NULL};
@@ -215,10 +219,11 @@ static bool build_in(Context *cx, const char *folder, const Compiler *c, const c
 }
 
 /* The same, and the folder goes. */
-static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, const char *text, size_t n, Buf *image) {
+static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, const char *march, const char *text,
+                             size_t n, Buf *image) {
   volatile bool failed = true, built = false;
   if (context_try(cx)) {
-    built = build_in(cx, t->path, c, text, n, image);
+    built = build_in(cx, t->path, c, march, text, n, image);
     failed = false;
     context_end_try(cx);
   }
@@ -228,23 +233,80 @@ static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, cons
 }
 
 /* The same in whichever folder takes files; *error says why none does. */
-static bool build(Context *cx, const Compiler *c, const char *text, size_t n, Buf *image, int *error) {
+static bool build(Context *cx, const Compiler *c, const char *march, const char *text, size_t n, Buf *image,
+                  int *error) {
   for (int i = 0; i < 2; i++) {
     TempFolder t;
     bool made = i == 0 ? store_temp(&t) : temp_create(&t, NULL);
-    if (made && build_and_remove(cx, &t, c, text, n, image)) return true;
+    if (made && build_and_remove(cx, &t, c, march, text, n, image)) return true;
     *error = errno;
     image->n = 0;
   }
   return false;
 }
 
+static NORETURN void fail_no_place(Context *cx, int error) {
+  fail_cc(cx, "set TMPDIR to a folder that can be written",
+          arena_printf(cx->arena,
+                       "there is no place to compile in: neither the cache folder nor %s can be written (%s)",
+                       temp_place(), strerror(error)));
+}
+
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static CpuCode *compile(Context *cx, const char *text, size_t n, CpuCompileInfo *info, Buf *image) {
-  Compiler c = find_compiler(cx);
+/* Who compiles what now. Kernels that are alike, as those of a model's layers, are often compiled at the same time. */
+typedef struct Making {
+  const char *name;
+  struct Making *next;
+} Making;
+static Making *makings;
+static pthread_mutex_t makings_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t made = PTHREAD_COND_INITIALIZER;
+static pthread_once_t makings_once = PTHREAD_ONCE_INIT;
+static ForkHook makings_hook = {.held = &makings_lock};
+
+static void forget_makings(void *unused) {
+  makings = NULL;
+  pthread_cond_init(&made, NULL);
+}
+
+static void watch_forks(void) {
+  makings_hook.in_child = forget_makings;
+  fork_hook_add(&makings_hook);
+}
+
+/* Waits until nobody else makes this. */
+static void making_begin(Making *m) {
+  pthread_once(&makings_once, watch_forks);
+  pthread_mutex_lock(&makings_lock);
+  for (Making *other = makings; other;) {
+    if (strcmp(other->name, m->name)) {
+      other = other->next;
+      continue;
+    }
+    pthread_cond_wait(&made, &makings_lock);
+    other = makings;
+  }
+  m->next = makings;
+  makings = m;
+  pthread_mutex_unlock(&makings_lock);
+}
+
+static void making_end(Making *m) {
+  pthread_mutex_lock(&makings_lock);
+  for (Making **at = &makings; *at; at = &(*at)->next) {
+    if (*at != m) continue;
+    *at = m->next;
+    break;
+  }
+  pthread_cond_broadcast(&made);
+  pthread_mutex_unlock(&makings_lock);
+}
+
+static CpuCode *compile(Context *cx, const Compiler *given, const char *name, const char *text, size_t n,
+                        CpuCompileInfo *info, Buf *image) {
+  Compiler c = *given;
   char why[256] = "";
-  const char *name = name_of(cx, &c, text, n);
   CpuCode *code = NULL;
   if (store_find("cpu", name, c.identity, image)) code = cpu_load(image->at, image->n, why);
   info->from_cache = code != NULL;
@@ -254,12 +316,9 @@ static CpuCode *compile(Context *cx, const char *text, size_t n, CpuCompileInfo 
   image->n = 0;
   int64_t start = clock_ns();
   int error = ENOENT;
-  if (!build(cx, &c, text, n, image, &error)) {
+  if (!build(cx, &c, NULL, text, n, image, &error)) {
     info->step = CC_STORING;
-    fail_cc(cx, "set TMPDIR to a folder that can be written",
-            arena_printf(cx->arena,
-                         "there is no place to compile in: neither the cache folder nor %s can be written (%s)",
-                         temp_place(), strerror(error)));
+    fail_no_place(cx, error);
   }
   info->cc_ms = (double)(clock_ns() - start) / 1e6;
   if (image->failed) context_out_of_memory(cx);
@@ -273,11 +332,15 @@ static CpuCode *compile(Context *cx, const char *text, size_t n, CpuCompileInfo 
 
 static CpuCode *compile_and_clean(Context *cx, const char *text, size_t n, CpuCompileInfo *info) {
   Buf *image = NEW(cx->arena, Buf);
+  Compiler c = find_compiler(cx, NULL);
+  Making making = {.name = name_of(cx, &c, text, n)};
   CpuCode *volatile code = NULL;
+  making_begin(&making);
   if (context_try(cx)) {
-    code = compile(cx, text, n, info, image);
+    code = compile(cx, &c, making.name, text, n, info, image);
     context_end_try(cx);
   }
+  making_end(&making);
   buf_destroy(image);
   if (!code) diag_fail_now(cx);
   return code;
@@ -291,11 +354,52 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
 }
 
 bool cpu_compiler_version(Context *cx, Buf *out) {
-  Compiler c = find_compiler(cx);
+  Compiler c = find_compiler(cx, NULL);
   const char *argv[MAX_CC_WORDS + 2];
   if (!c.path) return false;
   int n = put_program(&c, argv);
   argv[n++] = "--version";
   argv[n] = NULL;
   return process_run_with(argv, &(ProcessOptions){.most_ns = compiler_ns(cx)}, out) == 0 && out->at;
+}
+
+/* ---- for other processors ---------------------------------------------------------------------------------------- */
+
+char *cpu_compiler_macros(Context *cx, const char *command, const char *march) {
+  Compiler c = find_compiler(cx, command);
+  const char *argv[MAX_CC_WORDS + 10];
+  if (!c.path) fail_no_compiler(cx, &c);
+  int n = put_program(&c, argv);
+  if (march && *march) argv[n++] = march;
+  if (!march && takes_native(cx, &c)) argv[n++] = native;
+  n = put_options(&c, argv, n);
+  static const char *const rest[] = {"-dM", "-E", "-x", "c", "/dev/null", NULL};
+  for (int i = 0; i < 6; i++) argv[n++] = rest[i];
+  Buf out = {0};
+  int status = process_run_with(argv, &(ProcessOptions){.most_ns = compiler_ns(cx)}, &out);
+  char *text = out.at && !out.failed ? arena_strdup(cx->arena, out.at) : "";
+  buf_destroy(&out);
+  if (status)
+    fail_cc(cx, "name the compiler with --cc, and a processor that it knows behind cpu: (cpu:x86-64-v3)",
+            arena_printf(cx->arena, "%s does not compile for %s:\n%s", c.path, march ? march : "this machine", text));
+  return text;
+}
+
+void cpu_compile_for(Context *cx, const char *command, const char *march, const char *c_text, size_t n, Buf *image) {
+  Compiler c = find_compiler(cx, command);
+  if (!c.path) fail_no_compiler(cx, &c);
+  Buf key = {0};
+  char hash[33];
+  buf_printf(&key, "%d for %s %s %s ", KEY_VERSION, c.chosen ? c.chosen : "", march ? march : native, c.identity);
+  for (int i = 0; i < FLAG_COUNT; i++) buf_printf(&key, "%s ", compile_flags[i]);
+  if (!march) add_processor(&key);
+  buf_write(&key, c_text, n);
+  hash_of(cx, &key, hash);
+  const char *name = arena_printf(cx->arena, "%s.so", hash);
+  if (store_find("cpu", name, c.identity, image)) return;
+  int error = ENOENT;
+  image->n = 0;
+  if (!build(cx, &c, march, c_text, n, image, &error)) fail_no_place(cx, error);
+  if (image->failed) context_out_of_memory(cx);
+  store_keep("cpu", name, c.identity, image->at, image->n);
 }

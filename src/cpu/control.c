@@ -173,7 +173,7 @@ static void emit_op(Emit *e, Op *op) {
     case OP_CONDITION:
     case OP_ASSUME: return;
     case OP_BARRIER:
-      if (e->waits) emit_line(e, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
+      if (e->waits || op->attr[0]) emit_line(e, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
       return;
     case OP_SCOPE:
       emit_line(e, "host->record(cursor, host->instrument, program, grid, %uu);",
@@ -219,6 +219,10 @@ static void emit_copy(Emit *e, const Item *item) {
   }
 }
 
+static Gemm *gemm_of_item(const Item *item) {
+  return item->op && item->op->code == OP_FOR ? ((OpPlan *)item->op->note)->gemm : NULL;
+}
+
 void emit_item(Emit *e, const Item *item) {
   if (item->group) emit_group(e, item->group);
   else if (item->op) emit_op(e, item->op);
@@ -231,7 +235,15 @@ void emit_block(Emit *e, const Block *b) {
     for (Op *op = b->first; op; op = op->next) emit_op(e, op);
     return;
   }
-  for (int i = 0; i < p->n; i++) emit_item(e, &p->at[i]);
+  for (int i = 0; i < p->n; i++) {
+    Gemm *gemm = gemm_of_item(&p->at[i]);
+    emit_item(e, &p->at[i]);
+    if (!gemm) continue;
+    int epilogue = gemm_find_epilogue(e, gemm, p, i);
+    for (; i + 1 < epilogue; i++) emit_item(e, &p->at[i + 1]);
+    emit_gemm_last(e, gemm);
+    i = epilogue;
+  }
 }
 
 void emit_body(Emit *e, const Block *b, const char *const *args, const char **out) {

@@ -1,7 +1,8 @@
 /* One elementwise operation as a C expression: on scalars (nd_T) or on vectors (nd_Tv), by support/nereid_cpu.h's
  * names.
  *
- * Narrow floats are held as f32 and rounded after each operation, as the interpreter does. i1 is 0 or 1 as a scalar and
+ * Narrow floats are held as f32 and rounded after each operation, as the interpreter does, or by the store that takes
+ * them. i1 is 0 or 1 as a scalar and
  * a mask of 0 or -1 as a vector. Integer + - * wrap: the text is compiled with -fwrapv.
  */
 #include "cpu/emit.h"
@@ -54,9 +55,14 @@ static const char *compare(Emit *e, CmpPred pred, Dtype d, bool vector, const ch
   return call(e, names[pred], d, true, 2, in);
 }
 
-static const char *convert(Emit *e, Dtype from, Dtype to, bool towards_zero, bool vector, const char *x) {
+static const char *convert(Emit *e, const Op *op, bool vector, const char *x) {
+  Dtype from = type_dtype(op->in[0]->type), to = type_dtype(op->out[0]->type);
+  bool towards_zero = op->attr[0] == 1;
   const char *v = vector ? "v" : "";
   if (from == to || (to == DT_F32 && is_narrow(from))) return x;
+  /* A store rounds to f16 and bf16 as a conversion does; to fp8 it keeps infinities, which a conversion saturates. */
+  bool stores_alike = to == DT_F16 || to == DT_BF16;
+  if (op->out[0] == e->unrounded && stores_alike && held_dtype(from) == DT_F32 && !towards_zero) return x;
   if (towards_zero && dtype_is_float(from) && dtype_is_float(to) && dtype_bits(to) < dtype_bits(from))
     return emit_text(e, "nd_cvtz_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
   return emit_text(e, "nd_cvt_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
@@ -253,7 +259,7 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
       if (!vector) return emit_text(e, "%s ? %s : %s", in[0], in[1], in[2]);
       return call(e, "select", type_dtype(op->in[1]->type), true, 3, in);
     }
-    case OP_CONVERT: return convert(e, d, type_dtype(op->out[0]->type), op->attr[0] == 1, vector, in[0]);
+    case OP_CONVERT: return convert(e, op, vector, in[0]);
     case OP_BITCAST: return bitcast(e, d, type_dtype(op->out[0]->type), vector, in[0]);
     case OP_ADDPTR: {
       Dtype od = type_dtype(op->in[1]->type);

@@ -47,6 +47,7 @@ static const char text_print[] =
     ;
 
 static const char text_span[] =
+#include "span.h.inc"
 #include "nereid_span.h.inc"
     ;
 
@@ -96,7 +97,8 @@ void write_argument(Emit *e, int k, Value *v) {
 }
 
 static void write_program(Emit *e, const Func *f) {
-  buf_printf(e->out, "\n/* One program of the kernel `%s`. */\n", f->name ? f->name : "kernel");
+  if (e->use == CPU_TEXT_READABLE)
+    buf_printf(e->out, "\n/* One program of the kernel `%s`. */\n", f->name ? f->name : "kernel");
   buf_puts(
       e->out,
       "static int nd_program(const uint64_t *args, const int32_t program[3], const int32_t grid[3], int64_t scratch,\n"
@@ -168,6 +170,7 @@ enum {
   NEEDS_PRINT = 32,
   NEEDS_SPAN = 64,
   IS_WIDE = 128,
+  IS_UNFUSED = 256,
 };
 
 /* In the order of the text; a file is there when `needs` is 0, or a bit of it
@@ -195,11 +198,14 @@ void cpu_emit_support(unsigned support, Buf *out) {
   buf_puts(out, "/* A kernel written by Nereid. Compile with -O2 -fwrapv "
                 "-fno-strict-aliasing. */\n");
   if (support & IS_WIDE) buf_puts(out, "#define ND_WIDE 1\n");
+  if (support & IS_UNFUSED)
+    buf_puts(out, "#if defined(__clang__)\n#pragma clang fp contract(off)\n#else\n"
+                  "#pragma GCC optimize(\"fp-contract=off\")\n#endif\n");
   for (size_t i = 0; i < sizeof support_files / sizeof *support_files; i++)
     if (!support_files[i].needs || (support & support_files[i].needs)) buf_puts(out, support_files[i].text);
 }
 
-bool cpu_emit_body(Func *f, bool may_overlap, unsigned *support, Buf *out) {
+bool cpu_emit_body(Func *f, bool may_overlap, CpuTextUse use, unsigned *support, Buf *out) {
   Context *cx = f->cx;
   Emit *e = NEW(cx->arena, Emit);
   e->f = f;
@@ -210,6 +216,7 @@ bool cpu_emit_body(Func *f, bool may_overlap, unsigned *support, Buf *out) {
   e->provenance = provenance_create(cx->arena, f);
   e->plans = map_create(cx->arena, false);
   e->out = out;
+  e->use = use;
   e->waits = tile_waits(f);
   e->arguments = may_overlap ? ARGS_MAY_OVERLAP : ARGS_DISJOINT;
   plan_function(e);
@@ -219,16 +226,17 @@ bool cpu_emit_body(Func *f, bool may_overlap, unsigned *support, Buf *out) {
   write_program(e, f);
   write_entry(e, u.atomic || e->waits);
   write_apart(e);
-  *support = (u.wide > u.narrow ? IS_WIDE : 0) | (u.scalar_math || u.math ? NEEDS_MATHFN : 0) |
-             (u.math ? NEEDS_MATH : 0) | (u.dot ? NEEDS_DOT : 0) | (u.tile || copies_turned(e) ? NEEDS_TILE : 0) |
-             (u.atomic ? NEEDS_ATOMIC : 0) | (u.print ? NEEDS_PRINT : 0) | (e->apart.n ? NEEDS_SPAN : 0);
+  *support = (f->no_fusion ? IS_UNFUSED : 0) | (u.wide > u.narrow ? IS_WIDE : 0) |
+             (u.scalar_math || u.math ? NEEDS_MATHFN : 0) | (u.math ? NEEDS_MATH : 0) | (u.dot ? NEEDS_DOT : 0) |
+             (u.tile || copies_turned(e) ? NEEDS_TILE : 0) | (u.atomic ? NEEDS_ATOMIC : 0) |
+             (u.print ? NEEDS_PRINT : 0) | (e->apart.n ? NEEDS_SPAN : 0);
   return e->apart.n > 0;
 }
 
-bool cpu_emit_c(Func *f, bool may_overlap, Buf *out) {
+bool cpu_emit_c(Func *f, bool may_overlap, CpuTextUse use, Buf *out) {
   Buf body = {.arena = f->cx->arena};
   unsigned support;
-  bool differs = cpu_emit_body(f, may_overlap, &support, &body);
+  bool differs = cpu_emit_body(f, may_overlap, use, &support, &body);
   cpu_emit_support(support, out);
   buf_write(out, body.at, body.n);
   return differs;

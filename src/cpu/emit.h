@@ -59,8 +59,9 @@ typedef struct Buffer {
   int id;
   Dtype dtype; /* of an element as it stands in memory; pointers: I64 */
   int64_t count;
-  int64_t place;   /* byte offset in the scratch area */
-  int first, last; /* the steps between which it is alive */
+  int64_t place;      /* byte offset in the scratch area */
+  int first, last;    /* the steps between which it is alive */
+  const char *before; /* C text: bytes of it that are not there, since a nest works on later rows alone; or NULL */
 } Buffer;
 
 /* Where a kept value stands: element [i0, ...] is at offset + sum stride[d] * i_d, in elements. */
@@ -98,8 +99,9 @@ struct Group {
   Accesses accesses; /* the same, as it runs them */
   VEC(Op *) repeats; /* of these, those that an earlier group has loaded before */
   VEC(Buffer *) reads;
-  VEC(Buffer *) skewed; /* of reads, those at another index than the nest's own */
-  int step;             /* when it runs, for buffer.c */
+  VEC(Buffer *) skewed;  /* of reads, those at another index than the nest's own */
+  int step;              /* when it runs, for buffer.c */
+  const char *from, *to; /* C text: it runs these rows (dim 0) alone; NULL: all */
 };
 
 typedef struct Item { /* one of: a nest, an operation, a copy from buffer to buffer: as it is, or of matrices turned */
@@ -168,11 +170,13 @@ typedef struct Emit {
   int step;
   int64_t scratch;
   Buf *out;
+  CpuTextUse use;
   int indent;
   int serial;    /* for fresh names */
   int last_line; /* of the source, already quoted */
   const Source *last_source;
-  bool met_slow; /* a vector operation has been written that takes long, one after the other */
+  const Value *unrounded; /* a narrow float that nobody but a store takes: the store rounds it */
+  bool met_slow;          /* a vector operation has been written that takes long, one after the other */
   bool uses_status;
   bool waits; /* programs may wait for each other */
 } Emit;
@@ -189,9 +193,6 @@ Index *index_of(Emit *e, Value *v);     /* NULL: not an integer or pointer */
 bool index_is_plain(Emit *e, Value *v); /* an Index without terms */
 bool index_equal(const Index *a, const Index *b, int rank);
 bool value_is_recomputable(Emit *e, Value *v);
-bool op_is_view(const Op *op); /* only renames dims: hint, expand_dims, broadcast, trans, reshapes over 1s */
-/* For a view operation: operand dim k is result dim map[k], or -1 (index 0). */
-void view_map(const Op *op, int8_t map[MAX_RANK]);
 
 /* plan.c */
 void plan_function(Emit *e);

@@ -3,7 +3,10 @@
  *     for k:                                    for k, up to a capacity:
  *       a = load ..; b = load ..                  b -> its panels of packed B      unless they stand there already
  *       acc = dot(a, b, acc)            ->        a -> its rows of packed A        likewise, or read where they lie
- *                                               acc += packed A * packed B         blocked for caches and registers
+ *     store acc                                 acc += packed A * packed B         blocked for caches and registers
+ *                                               for some rows:
+ *                                                 acc += packed A * packed B       the last block of k
+ *                                                 store acc
  *
  * That an iteration does nothing but make operands is all it takes: no writes, no carried tensor but the accumulators.
  * Whatever the plan says of an operand (nests, copies: its items) makes its tile in scratch, from where it is packed.
@@ -13,6 +16,10 @@
  * argument that the operand is loaded from, those scalars' values say whether what was packed is what is wanted (a
  * memo). Rows of A are read where they lie when a tile is a plain load whose mask holds throughout, of a type that the
  * kernel takes as it is.
+ *
+ * The nest that reads the sums, the epilogue, takes some rows at a time, right after the last block of k was added to
+ * them. Where that is the only block, no more than these rows of the accumulator are ever in memory. An accumulator
+ * that begins as zeros is not written before: the first block of k is put in its place.
  *
  * After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"; nereid_dot.h has the kernels.
  */
@@ -320,15 +327,15 @@ static const char *holds_throughout(Emit *e, Value *mask) {
                    pred == CMP_LT || pred == CMP_GT ? "<" : "<=");
 }
 
-/* Where rows of `a` may be read from memory: the C text of their address, of the distance between them, and of the
- * condition. */
+/* Where rows of an operand may be read from memory: the C text of their address, of the distance between them, and of
+ * the condition. */
 typedef struct InPlace {
   const char *address, *apart, *condition;
 } InPlace;
 
 static bool lies_in_place(Emit *e, const GemmOperand *o, InPlace *out) {
   Op *op = o->value->def;
-  if (o->which != 0 || !op || op->code != OP_LOAD || o->value->type->dtype != kind_types[o->kind]) return false;
+  if (!op || op->code != OP_LOAD || o->value->type->dtype != kind_types[o->kind]) return false;
   Index *x = index_of(e, op->in[0]);
   int bytes = dtype_bytes(kind_types[o->kind]);
   if (x->term_count || !sym_is(x->coef[1], bytes)) return false;
@@ -337,7 +344,9 @@ static bool lies_in_place(Emit *e, const GemmOperand *o, InPlace *out) {
   out->address = sym_scalar(e, x->base);
   out->apart = sym_scalar(e, x->coef[0]);
   const char *name = kind_names[o->kind];
-  out->condition = emit_text(e, "ND_GEMM_RAW_%s && %s %% ND_GEMM_UNIT_%s == 0 && %s", name, out->apart, name, mask);
+  out->condition =
+      o->which ? mask
+               : emit_text(e, "ND_GEMM_RAW_%s && %s %% ND_GEMM_UNIT_%s == 0 && %s", name, out->apart, name, mask);
   return true;
 }
 
@@ -349,7 +358,8 @@ static const char *held_text(Emit *e, const GemmOperand *o) {
   return o->memo ? emit_text(e, "held_%d", o->packed->id) : "0";
 }
 
-/* Packs this iteration's tile of o, number `at` of those packed. */
+/* Packs this iteration's tile of o, number `at` of those packed. Where its rows lie in memory, those of a need no
+ * packing, and those of b are packed from there. */
 static void emit_operand(Emit *e, const Plan *p, const GemmOperand *o) {
   const char *name = kind_names[o->kind], *to = buffer_text(e, o->packed),
              *tile =
@@ -362,17 +372,35 @@ static void emit_operand(Emit *e, const Plan *p, const GemmOperand *o) {
   if (in_place) emit_line(e, "const int in_place_%d = %s;", id, in.condition);
   if (o->always) make_tile(e, p, o);
   const char *packs = emit_text(e, "!%s", held_text(e, o));
-  if (in_place) packs = emit_text(e, "%s && !in_place_%d", packs, id);
+  if (in_place && o->which == 0) packs = emit_text(e, "%s && !in_place_%d", packs, id);
   emit_line(e, "if (%s) {", packs);
   e->indent++;
+  bool around = in_place && o->which == 1 && !o->always;
+  if (around) {
+    emit_line(e, "if (!in_place_%d) {", id);
+    e->indent++;
+  }
   if (!o->always) make_tile(e, p, o);
-  if (o->which == 0)
+  if (around) {
+    e->indent--;
+    emit_line(e, "}");
+  }
+  if (o->which == 0) {
     emit_line(e, "nd_gemm_rows_%s((void *)(%s + at * %d * ND_GEMM_A_%s), apart_%d, (void *)%s, %d, %d);", name, to,
               t->shape[1], name, id, tile, t->shape[0], t->shape[1]);
-  else
+  } else {
+    const char *from = tile;
+    int bytes = dtype_bytes(o->view->buffer->dtype);
+    const char *from_apart = emit_text(e, "%d", t->shape[1] * bytes);
+    if (in_place) {
+      from = emit_text(e, "(in_place_%d ? %s : (int64_t)%s)", id, in.address, tile);
+      from_apart = emit_text(e, "in_place_%d ? %s : %s", id, in.apart, from_apart);
+    }
     emit_line(e,
-              "nd_gemm_panels_%s((void *)(%s + at * %d * ND_GEMM_W_%s * ND_GEMM_B_%s), apart_%d, (void *)%s, %d, %d);",
-              name, to, t->shape[0], name, name, id, tile, t->shape[1], t->shape[0]);
+              "nd_gemm_panels_%s((void *)(%s + at * %d * ND_GEMM_W_%s * ND_GEMM_B_%s), apart_%d, (void *)%s, %s, %d, "
+              "%d);",
+              name, to, t->shape[0], name, name, id, from, from_apart, t->shape[1], t->shape[0]);
+  }
   e->indent--;
   emit_line(e, "}");
   if (o->which == 0) {
@@ -383,23 +411,135 @@ static void emit_operand(Emit *e, const Plan *p, const GemmOperand *o) {
   }
 }
 
-/* Iterations whose rows of a continue each other make one product: [since_N, at). */
-static void emit_product(Emit *e, const GemmDot *d, int n) {
+static const Buffer *sum_of(const GemmDot *d) { return ((OpPlan *)d->op->note)->out[0]->buffer; }
+
+/* Iterations whose rows of a continue each other make one product: [since_N, at). Of the last ones, the last block of k
+ * is left for emit_gemm_last(). */
+static void emit_product(Emit *e, const GemmDot *d, int n, const char *more) {
   const Type *a = d->op->in[0]->type, *b = d->op->in[1]->type;
   const char *name = kind_names[d->a->kind];
-  const View *out = ((OpPlan *)d->op->note)->out[0];
+  int id = sum_of(d)->id, k = a->shape[1], packed = d->b->packed->id;
+  emit_line(e, "{");
+  e->indent++;
+  emit_line(e, "const int all = (int)(at - since_%d) * %d, last = %s ? 0 : nd_gemm_last(all, ND_GEMM_BLOCK_%s);", n, k,
+            more, name);
+  emit_line(e, "const int64_t panels = %s + since_%d * %d * ND_GEMM_W_%s * ND_GEMM_B_%s;", buffer_text(e, d->b->packed),
+            n, k, name, name);
+  emit_line(e, "if (all > last) {");
+  emit_line(
+      e,
+      "  nd_gemm_%s((void *)(%s), %d, (void *)from_%d, from_apart_%d, (void *)panels, apart_%d, %d, %d, all - last, "
+      "!begun_%d);",
+      name, buffer_text(e, sum_of(d)), b->shape[1], n, n, packed, a->shape[0], b->shape[1], id);
+  emit_line(e, "  begun_%d = 1;", id);
+  emit_line(e, "}");
   emit_line(e,
-            "nd_gemm_%s((void *)(%s), %d, (void *)from_%d, from_apart_%d, (void *)(%s + since_%d * %d * ND_GEMM_W_%s * "
-            "ND_GEMM_B_%s), apart_%d, %d, %d, (int)(at - since_%d) * %d);",
-            name, emit_text(e, "scratch + %lld", (long long)out->buffer->place), b->shape[1], n, n,
-            buffer_text(e, d->b->packed), n, a->shape[1], name, name, d->b->packed->id, a->shape[0], b->shape[1], n,
-            a->shape[1]);
+            "last_%d = (nd_gemm_product){from_%d + (all - last) * ND_GEMM_A_%s, from_apart_%d, panels + (all - last) * "
+            "ND_GEMM_W_%s * ND_GEMM_B_%s, apart_%d, last};",
+            id, n, name, n, name, name, packed);
+  e->indent--;
+  emit_line(e, "}");
+}
+
+static bool reads(Buffer *const *at, int n, const Buffer *b) {
+  for (int i = 0; i < n; i++)
+    if (at[i] == b) return true;
+  return false;
+}
+
+/* Whether the nest g may run its first rows before the last rows of the products are made: what it writes is read by no
+ * product, and it reads the sums row by row. */
+static bool follows_rows(Emit *e, const Gemm *gemm, const Group *g) {
+  if (g->rank != 2 || g->vector_dim != 1 || g->shape[0] == 1) return false;
+  bool sums = false;
+  for (int k = 0; k < gemm->dots.n; k++) {
+    const GemmDot *d = &gemm->dots.at[k];
+    if (d->op->in[0]->type->shape[0] != g->shape[0] || reads(g->skewed.at, g->skewed.n, sum_of(d))) return false;
+    sums |= reads(g->reads.at, g->reads.n, sum_of(d));
+  }
+  for (int i = 0; i < g->roots.n; i++) {
+    const FusionRoot *r = g->roots.at[i];
+    if (r->kind != ROOT_KEEP && r->kind != ROOT_STORE) return false;
+    for (int k = 0; r->kind == ROOT_STORE && k < gemm->operands.n; k++) {
+      const GemmOperand *o = gemm->operands.at[k];
+      if (o->which == 0 && o->value->def && o->value->def->code == OP_LOAD && memory_conflict(e, r->op, o->value->def))
+        return false;
+    }
+  }
+  return sums;
+}
+
+static bool is_pure_scalar(const Op *op) {
+  if (!op || op_info[op->code].effect != EFFECT_PURE || op->body[0] || op->out_count != 1 || op->out[0]->type->rank)
+    return false;
+  for (int i = 0; i < op->in_count; i++)
+    if (op->in[i]->type->rank) return false;
+  return true;
+}
+
+int gemm_find_epilogue(Emit *e, Gemm *gemm, const Plan *p, int at) {
+  int i = at + 1;
+  while (i < p->n && is_pure_scalar(p->at[i].op)) i++;
+  Group *g = i < p->n ? p->at[i].group : NULL;
+  if (!g || !follows_rows(e, gemm, g)) return at;
+  gemm->epilogue = g;
+  for (int n = 0; n < g->roots.n; n++) /* as is_written() does */
+    for (int k = 0; g->roots.at[n]->kind == ROOT_STORE && k < gemm->operands.n; k++) {
+      const Op *load = gemm->operands.at[k]->value->def;
+      if (gemm->operands.at[k]->which == 0 && load && load->code == OP_LOAD)
+        plan_relies_apart(e, g->roots.at[n]->op, load);
+    }
+  return i;
+}
+
+void emit_gemm_last(Emit *e, const Gemm *g) {
+  Group *nest = g->epilogue;
+  const GemmDot *first = &g->dots.at[0];
+  int id = sum_of(first)->id, rows = first->op->in[0]->type->shape[0];
+  const char *row = emit_text(e, "row_%d", id), *strip = emit_text(e, "strip_%d", id);
+  if (nest) {
+    emit_line(e, "const int64_t %s = nd_min_i64(%d, ND_GEMM_ROWS_%s);", strip, rows, kind_names[first->a->kind]);
+    emit_line(e, "for (int64_t %s = 0; %s < %d; %s += %s) {", row, row, rows, row, strip);
+    e->indent++;
+  }
+  for (int k = 0; k < g->dots.n; k++) {
+    const GemmDot *d = &g->dots.at[k];
+    Buffer *sum = ((OpPlan *)d->op->note)->out[0]->buffer;
+    int n = d->op->in[1]->type->shape[1], bytes = dtype_bytes(sum->dtype);
+    const char *to = buffer_text(e, sum), *from = emit_text(e, "last_%d.a", sum->id),
+               *count = emit_text(e, "%d", d->op->in[0]->type->shape[0]);
+    if (nest) {
+      to = emit_text(e, "%s + %s * %d", to, row, n * bytes);
+      from = emit_text(e, "%s + %s * last_%d.a_apart", from, row, sum->id);
+      count = emit_text(e, "(int)%s", strip);
+      if (sum->last == nest->step) { /* nobody else wants these rows */
+        sum->before = emit_text(e, "before_%d", sum->id);
+        emit_line(e, "const int64_t %s = begun_%d ? 0 : %s * %d;", sum->before, sum->id, row, n * bytes);
+        to = emit_text(e, "%s - %s", to, sum->before);
+      }
+    }
+    emit_line(e,
+              "nd_gemm_%s((void *)(%s), %d, (void *)(%s), last_%d.a_apart, (void *)last_%d.b, last_%d.b_apart, %s, %d, "
+              "last_%d.k, !begun_%d);",
+              kind_names[d->a->kind], to, n, from, sum->id, sum->id, sum->id, count, n, sum->id, sum->id);
+  }
+  if (!nest) return;
+  nest->from = row;
+  nest->to = emit_text(e, "%s + %s", row, strip);
+  emit_group(e, nest);
+  e->indent--;
+  emit_line(e, "}");
 }
 
 void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e, Op *loop, void *arg), void *arg) {
   Block *body = loop->body[0];
   const char *i = value_name(e, body->args[0]), *t = dtype_name(body->args[0]->type->dtype),
              *to = scalar_text(e, loop->in[1]), *step = scalar_text(e, loop->in[2]);
+  for (int k = 0; k < g->dots.n; k++) {
+    int id = sum_of(&g->dots.at[k])->id;
+    emit_line(e, "nd_gemm_product last_%d = {0, 0, 0, 0, 0};", id);
+    emit_line(e, "int begun_%d = %d;", id, !value_is_zero(loop->in[3 + carried_dot(body, g->dots.at[k].op)]));
+  }
   emit_line(e, "{ /* operands packed over many iterations, then multiplied at once */");
   e->indent++;
   emit_line(e, "int64_t %s_at = %s, block = nd_gemm_iterations(%s_at, %s, %s);", i, scalar_text(e, loop->in[0]), i, to,
@@ -452,7 +592,7 @@ void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e,
     e->indent++;
     emit_line(e, "if (at > since_%d)", k);
     e->indent++;
-    emit_product(e, d, k);
+    emit_product(e, d, k, "1");
     e->indent--;
     emit_line(e, "since_%d = at, from_%d = rows_%d, from_apart_%d = rows_apart_%d;", k, k, a, k, a);
     e->indent--;
@@ -461,7 +601,7 @@ void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e,
   carry(e, loop, arg);
   e->indent--;
   emit_line(e, "}");
-  for (int k = 0; k < g->dots.n; k++) emit_product(e, &g->dots.at[k], k);
+  for (int k = 0; k < g->dots.n; k++) emit_product(e, &g->dots.at[k], k, emit_text(e, "%s_at < %s", i, to));
   e->indent--;
   emit_line(e, "}");
   e->indent--;

@@ -27,6 +27,7 @@ typedef struct GemmDot {
 struct Gemm {
   VEC(GemmOperand *) operands;
   VEC(GemmDot) dots;
+  Group *epilogue; /* the nest that reads the sums, rows by rows, while they are in the first caches; or NULL */
 };
 
 /* NULL: not such a loop. To be asked before its body is planned. */
@@ -36,7 +37,12 @@ Gemm *gemm_of(Emit *e, const Op *loop);
 GemmOperand *gemm_known(const Gemm *g, const Op *dot, int which);
 GemmOperand *gemm_operand(Planner *p, Gemm *g, Op *dot, int which, int first);
 void gemm_planned(Planner *p, Gemm *g);
-/* carry: writes what the loop hands to its next iteration. */
+/* Looks for the loop's epilogue behind item `at` of the plan: its number, or `at` where there is none. Before that
+ * stand scalars alone. */
+int gemm_find_epilogue(Emit *e, Gemm *g, const Plan *p, int at);
+/* The loop, but for the last products, which emit_gemm_last() writes with the epilogue.
+ * carry: writes what the loop hands to its next iteration. */
 void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e, Op *loop, void *arg), void *arg);
+void emit_gemm_last(Emit *e, const Gemm *g);
 
 #endif

@@ -360,7 +360,8 @@ void emit_group(Emit *e, Group *g) {
   int indent = e->indent++;
   for (int l = 0; l < n->loops; l++) {
     const char *i = index_name(n, n->loop_dim[l]);
-    emit_line(e, "for (int64_t %s = 0; %s < %d; %s++) {", i, i, g->shape[n->loop_dim[l]], i);
+    if (n->loop_dim[l] == 0 && g->from) emit_line(e, "for (int64_t %s = %s; %s < %s; %s++) {", i, g->from, i, g->to, i);
+    else emit_line(e, "for (int64_t %s = 0; %s < %d; %s++) {", i, i, g->shape[n->loop_dim[l]], i);
     take(e, &n->at[l + 1]);
     e->indent++;
   }

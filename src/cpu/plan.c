@@ -93,7 +93,7 @@ static void plan_library_op(Planner *p, Op *op) {
   push_op(p, op);
 }
 
-static bool is_zero(Value *v) {
+bool value_is_zero(Value *v) {
   int64_t n;
   while (v->def && (v->def->code == OP_SPLAT || op_is_view(v->def))) v = v->def->in[0];
   if (!v->def || v->def->code != OP_CONST || v->type->ptr) return false;
@@ -160,10 +160,10 @@ static void plan_dot(Planner *p, Op *op) {
   info->view = NULL;
   if (!wanted) wanted = view_row_major(e, buffer_new(e, out->type), out->type);
   Info *acc = info_of(e, op->in[2]);
-  if (!(acc->view && acc->view->buffer == wanted->buffer) && !is_zero(op->in[2])) keep_at(p, op->in[2], wanted);
+  if (!(acc->view && acc->view->buffer == wanted->buffer) && !value_is_zero(op->in[2])) keep_at(p, op->in[2], wanted);
   close_group(p);
   info->view = o->out[0] = wanted;
-  o->in[2] = is_zero(op->in[2]) ? NULL : wanted;
+  o->in[2] = value_is_zero(op->in[2]) ? NULL : wanted;
   push_op(p, op);
 }
 
@@ -326,7 +326,7 @@ static void plan_op(Planner *p, Op *op) {
     case OP_BARRIER:
       settle_loads(p, NULL);
       close_group(p);
-      if (e->waits) push_op(p, op);
+      if (e->waits || op->attr[0]) push_op(p, op);
       p->epoch++;
       return;
     case OP_SCOPE: /* what was computed stays before it */

@@ -20,6 +20,7 @@ void push_item(Planner *p, Item item);
 void push_op(Planner *p, Op *op);
 void close_group(Planner *p);
 OpPlan *op_plan(Planner *p, Op *op);
+bool value_is_zero(Value *v);                  /* a tensor of zeros */
 void plan_body(Emit *e, Block *b, Planner *p); /* without what the block's last operation asks for */
 void plan_block(Emit *e, Block *b, Planner *p);
 

@@ -190,17 +190,18 @@ void plan_for(Planner *p, Op *op) {
   Block *body = op->body[0];
   int n = op->out_count;
   keep_for_bodies(p, op);
+  o->gemm = gemm_of(e, op);
   for (int k = 0; k < n; k++) {
     Value *init = op->in[3 + k];
     if (init->type->rank == 0) continue;
     Buffer *b = o->carry[k] = buffer_new(e, init->type);
-    keep_at(p, init, view_row_major(e, b, init->type));
+    if (!o->gemm || !value_is_zero(init)) keep_at(p, init, view_row_major(e, b, init->type));
     carried_view(e, body->args[k + 1], b);
     carried_view(e, op->out[k], b);
   }
   close_group(p);
   push_op(p, op);
-  Planner inner = {.e = e, .gemm = o->gemm = gemm_of(e, op)};
+  Planner inner = {.e = e, .gemm = o->gemm};
   int kept = e->materialized_recomputable.n;
   place_dots(e, body, n, body->last->in, body->args + 1, o->carry);
   plan_body(e, body, &inner);

@@ -32,6 +32,7 @@ void emit_line(Emit *e, const char *format, ...) {
 }
 
 void quote_source(Emit *e, Buf *out, int indent, const Span *span) {
+  if (e->use == CPU_TEXT_COMPILED) return;
   while (span && span->inlined_at) span = span->inlined_at; /* the kernel's own line, not a helper's */
   if (!span || !span->source || span->line <= 0 || span->line > span->source->line_count) return;
   if (span->source == e->last_source && span->line == e->last_line) return;
@@ -50,7 +51,7 @@ void quote_source(Emit *e, Buf *out, int indent, const Span *span) {
 }
 
 static char *clean_name(Emit *e, const Value *v) {
-  if (!v->name || !*v->name) return emit_text(e, "v%d", v->id);
+  if (!v->name || !*v->name || e->use == CPU_TEXT_COMPILED) return emit_text(e, "v%d", v->id);
   char *s = emit_text(e, "%s_%d", v->name, v->id);
   for (char *c = s; *c; c++)
     if (!isalnum((unsigned char)*c)) *c = '_';

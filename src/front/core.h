@@ -3,7 +3,8 @@
  *   python/    Python evaluated now: pyvalue.c values (value.h), pyops.c operators, pyformat.c format
  *              specifications, pymethod.c methods of str, list, dict; module.c files and their names, evaluated on
  *              demand; hostexpr.c, hoststmt.c, class.c, function.c, hostlib.c host code; imports.c which file an import
- *              names, kernels.c jit functions and their parameters, load.c a project's first file
+ *              names, kernels.c jit functions and their parameters, load.c a project's first file,
+ *              ask.c names that a host knows
  *   library/   tl.* and its like: semantic.c Triton's operators on tensors, builtins.c the tables of lib_*.c
  *   tuning/    autotune.c, tuning.c configurations
  *   kernel/    a kernel's body: scope.c names, assign.c, call.c, expr.c, join.c, branches.c, loops.c, regions.c,
@@ -79,6 +80,8 @@ struct Module {
   Source *source;
   Node *tree;
   Namespace *globals;
+  const FrontHost *host; /* asked for the file's free names before the file is; or NULL */
+  void *scope;
   /* the line of the top-level statement being evaluated: names bound later are not seen; 0: the end */
   int now;
   VEC(Kernel *) kernels;
@@ -95,7 +98,21 @@ struct Project {
   /* the first statement whose effect could not be evaluated, since it was set to NULL: for hooks */
   const char *lost;
   VEC(int) zeroed; /* parameters on whose arrays a hook called zero_() */
+  const FrontHost *host;
+  Map *answers[4]; /* by Ask: object -> Map of interned names -> Py */
+  Map *classes;    /* the host's classes -> PyClass */
+  Map *functions;  /* the host's sources, by scope and hash -> Py */
+  VEC(Asked) asked;
 };
+
+/* ---- ask.c ------------------------------------------------------------------------------------------------------- */
+
+/* NULL: the host does not know it. Fails where the host does. */
+Py *host_ask(Front *fr, Ask what, void *object, const char *name);
+Py *host_attribute_of(Front *fr, const Py *x, const char *attr);     /* of a PY_HOST; NULL: it has none */
+Py *host_call_object(Front *fr, const Py *callee, const Call *call); /* likewise */
+Py *host_default(Front *fr, const Function *fn, const char *param);  /* NULL: as the text has it */
+Module *host_module(Front *fr, Project *p, const HostSource *s);     /* of a jit function: with this kernel */
 
 /* The value of a name of a namespace, without looking further out; NULL when it does not have it. */
 Py *namespace_get(Front *fr, Namespace *ns, const char *name);
@@ -144,6 +161,7 @@ DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *decorator);
 const Node *decorator_keyword(const Node *decorator, const char *name); /* NULL: not given */
 Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure);
 void kernels_find(Front *fr, Module *m);
+Kernel *kernel_add(Front *fr, Module *m, Function *fn);
 Kernel *kernel_of(Front *fr, Function *fn);
 void kernel_prepare(Front *fr, Kernel *k);
 

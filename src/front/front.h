@@ -16,6 +16,87 @@ typedef struct Kernel Kernel; /* a @triton.jit function of a Module */
 Module *front_load_file(Context *cx, const char *path); /* fails with a diagnostic */
 Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n);
 
+/* ---- a host that says what surrounds a source (python/ask.c; nereid.h, "what surrounds a source") ---------------- */
+
+typedef enum {
+  HOST_UNSET,
+  HOST_NONE,
+  HOST_BOOL,
+  HOST_INT,
+  HOST_FLOAT,
+  HOST_STR,
+  HOST_TYPE,
+  HOST_LIBRARY,
+  HOST_TUPLE, /* fields: a named one's */
+  HOST_LIST,
+  HOST_DICT, /* items: key, value, key, value, ... */
+  HOST_NAMED_TUPLE_CLASS,
+  HOST_ENUM,
+  HOST_MODULE,
+  HOST_OBJECT,
+  HOST_CONSTEXPR_FUNCTION,
+  HOST_SOURCE,
+  HOST_EXPRESSION, /* text: Python's, over the kernel's file */
+  HOST_TENSOR,     /* an argument of the running kernel */
+  HOST_OTHER,
+  HOST_ERROR
+} HostKind;
+typedef enum { HOST_FILE, HOST_JIT, HOST_CONSTEXPR, HOST_CLASS } HostSourceKind;
+typedef struct HostSource {
+  HostSourceKind kind;
+  const char *path, *text, *name, *must_use;
+  size_t text_size;
+  int line;
+  void *scope;
+  bool noinline, debug, launch_only;
+  const char *const *no_specialize, *const *no_align; /* NULL-terminated; or NULL */
+} HostSource;
+typedef struct HostValue HostValue;
+struct HostValue {
+  HostKind kind;
+  bool is_constexpr;
+  __int128 i;
+  double f;
+  const char *text; /* STR; TYPE, LIBRARY, OTHER, ERROR; the name of a class, module, function */
+  size_t n;
+  const char *member; /* ENUM */
+  int count;
+  HostValue *items;
+  const char *const *fields;
+  void *object;
+  const HostSource *source;
+  struct HostAnswer *answer; /* whose part it is; NULL: an argument of `call` */
+  int depth;
+};
+/* What a callback fills in, and its memory, which is not the compilation's: nothing may unwind through the host. */
+typedef struct HostAnswer {
+  HostValue value;
+  Arena *arena;
+  int64_t parts;
+  const char *problem; /* NULL: it is whole */
+} HostAnswer;
+enum { MAX_HOST_PARTS = 1000000, MAX_HOST_DEPTH = 64 };
+
+typedef enum { ASK_NAME, ASK_ATTRIBUTE, ASK_DEFAULT, ASK_ANNOTATION } Ask;
+typedef struct FrontHost {
+  const void *of;
+  bool (*ask)(const void *of, Ask what, void *object, const char *name, HostAnswer *out);
+  bool (*call)(const void *of, void *object, int n, const HostValue *const *args, const char *const *names,
+               HostAnswer *out);
+  bool allow_globals;
+} FrontHost;
+/* host may be NULL for a file. It must live as long as cx. */
+Module *front_load_source(Context *cx, const HostSource *source, const FrontHost *host);
+/* What was asked for since m was loaded, in order, and a hash of each answer (0: there is none). */
+typedef struct Asked {
+  Ask what;
+  void *object;
+  const char *name;
+  uint64_t hash;
+} Asked;
+const Asked *front_asked(const Module *m, int *count);
+uint64_t host_value_hash(const HostValue *v);
+
 /* jit functions of the file in order. */
 int front_kernel_count(Module *m);
 Kernel *front_kernel_at(Module *m, int i);
@@ -89,15 +170,17 @@ typedef struct Chosen {
 typedef struct CompileOptions {
   int num_warps, num_stages, num_ctas; /* 0: by autotune's first fitting configuration, else Triton's defaults */
   bool debug;                          /* device_assert is compiled */
-  int instrument;       /* InstrumentMode (tile/passes/instrument.h): regions become `scope` operations */
-  bool no_autotune;     /* do not take missing constexprs from autotune/heuristics */
-  const Chosen *chosen; /* or NULL */
-  int cuda_sm;          /* 90: a CUDA device of compute capability 9.0; 0: another device */
-  Buf *print;           /* static_print's output; NULL: stderr */
+  int instrument;            /* InstrumentMode (tile/passes/instrument.h): regions become `scope` operations */
+  bool no_autotune;          /* do not take missing constexprs from autotune/heuristics */
+  const Chosen *chosen;      /* or NULL */
+  bool no_sanitize_overflow; /* also with debug */
+  bool no_fp_fusion;
+  int max_registers;
+  const char *dot_precision; /* of tl.dot that says none; NULL: "tf32" */
+  int cuda_sm;               /* 90: a CUDA device of compute capability 9.0; 0: another device */
+  Buf *print;                /* static_print's output; NULL: stderr */
 } CompileOptions;
 
-/* How a run-time argument slot of the Func is filled from the launch's arguments. */
-typedef enum { SLOT_ARG, SLOT_DESC_BASE, SLOT_DESC_SHAPE, SLOT_DESC_STRIDE } SlotKind;
 typedef struct Slot {
   SlotKind kind;
   int param;          /* the kernel's parameter */
@@ -105,6 +188,9 @@ typedef struct Slot {
   int dim;            /* SHAPE, STRIDE */
   const Type *type;   /* of the Func's argument */
 } Slot;
+
+/* "tf32", "IEEE", ...: a DotPrecision; -1: none. */
+int front_dot_precision(const char *name);
 
 typedef struct Compiled {
   Func *func;     /* not optimised yet */

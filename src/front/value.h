@@ -42,6 +42,7 @@ typedef enum {
   PY_SLICE,
   PY_CONSTEXPR_TYPE, /* the name tl.constexpr itself */
   PY_METHOD,         /* x.append, "a".join, obj.f: a method of a Python value or of a class of a file, bound to it */
+  PY_HOST,           /* a module, object or function of the host's, which knows its attributes: ask.c */
   PY_UNKNOWN, /* a host value that is not at hand (torch.cuda...., an import that is missing): an error once a kernel
                  needs it */
 } PyKind;
@@ -67,8 +68,9 @@ typedef struct Function {
   Map *closure;         /* name -> Py, for nested host functions; or NULL */
   /* where names that are neither local nor in closure are looked up; NULL: the module's globals */
   Namespace *around;
-  Py **defaults;          /* evaluated on first use, aligned with args; entries may be NULL */
-  bool is_kernel_wrapper; /* autotune/heuristics stand above jit: may be launched, may not be called in a kernel */
+  Py **defaults;            /* evaluated on first use, aligned with args; entries may be NULL */
+  const HostSource *source; /* given by the host, which knows its defaults; or NULL */
+  bool is_kernel_wrapper;   /* autotune/heuristics stand above jit: may be launched, may not be called in a kernel */
 } Function;
 
 typedef struct PyClass {
@@ -80,6 +82,7 @@ typedef struct PyClass {
   const char **fields;
   Py **defaults;
   Map *members;
+  void *host; /* the host's own, or NULL */
 } PyClass;
 
 struct Py {
@@ -133,6 +136,11 @@ struct Py {
       const char *name;
       Function *fn;
     } method; /* fn NULL: a method of str, int, list, ... */
+    struct {
+      void *object;
+      const char *what; /* its name */
+      bool is_module, is_function;
+    } host;
   };
 };
 
@@ -219,13 +227,14 @@ typedef struct FrontHooks {
   Py *(*call_prelude)(Front *fr, const char *name, Span at, int n, Py *const *args);
   const Builtin *regions_table;
   /* for python/module.c, which asks for a name's value when somebody asks it for the name, and for values that hold
-   * functions: python/hostexpr.c, hoststmt.c, function.c, class.c, imports.c */
+   * functions: python/hostexpr.c, hoststmt.c, function.c, class.c, imports.c, ask.c */
   Py *(*host_eval_in)(Front *fr, Namespace *ns, Node *n);
   Py *(*host_eval_at)(Front *fr, Namespace *ns, Node *n, int line);
   void (*host_exec)(Front *fr, struct HostScope *sc, Node *stmt);
   Py *(*host_call)(Front *fr, Py *callee, const Call *call);
   Py *(*function_value)(Front *fr, Node *def, Namespace *around, Map *closure);
   Py *(*class_value)(Front *fr, Node *def, Namespace *around);
+  Py *(*ask)(Front *fr, Ask what, void *object, const char *name);
   Py *(*import_module)(Front *fr, Module *from, const char *dotted, int level);
   Py *(*import_name)(Front *fr, Module *from, Py *module, const char *dotted, const char *name);
 } FrontHooks;

@@ -3,6 +3,11 @@
 
 static const char *name_of(Arena *a, const Tensor *t) { return t->name ? t->name : arena_printf(a, "%%%d", t->id); }
 
+const char *fuse_operation_name(const Tensor *t) {
+  if (t->op == GRAPH_POINT) return graph_points[t->point].name;
+  return t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]] : graph_ops[t->op].name;
+}
+
 void fuse_explain(Buf *out, const FusePlan *p) {
   Arena *a = p->g->cx->arena;
   for (int i = 0; i < p->kernels.n; i++) {
@@ -10,10 +15,7 @@ void fuse_explain(Buf *out, const FusePlan *p) {
     buf_printf(out, "%s: ", k->name);
     for (int m = 0; m < k->member_count; m++) {
       const Tensor *t = k->members[m];
-      const char *op = t->op == GRAPH_POINT    ? graph_points[t->point].name
-                       : t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]]
-                                               : graph_ops[t->op].name;
-      buf_printf(out, "%s%s", m ? ", " : "", op);
+      buf_printf(out, "%s%s", m ? ", " : "", fuse_operation_name(t));
       if (t->name) buf_printf(out, " %s", t->name);
     }
     buf_puts(out, "\n   ");
@@ -22,6 +24,7 @@ void fuse_explain(Buf *out, const FusePlan *p) {
       graph_print_type(out, k->buffers[b]);
     }
     buf_putc(out, '\n');
+    if (k->notes) buf_puts(out, k->notes);
   }
   buf_printf(out, "%d operations in %d kernels\n", p->g->at.n - p->g->inputs.n, p->kernels.n);
 }

@@ -1,13 +1,22 @@
 /* fuse: a tensor graph (graph/graph.h) to Triton kernels, as a person would write them, and the plan that runs them.
  *
+ *     algebra.c  expressions that are something simpler
  *     split.c    long reductions in two steps
+ *     parts.c    and those that depend on others
+ *     sets.c     sets of tensors and of groups
  *     group.c    which tensors are stored, and which of them one kernel computes together
  *     index.c    where an element lies: sums of digits of the kernel's index variables, simplified
  *     value.c    a tensor's value at an index, as lines of Triton; views cost nothing but their index
+ *     law.c      which reductions can be computed before what they depend on is known, and how they are corrected
+ *     online.c   the lines of such a correction
+ *     stream.c   products that are computed again where they are needed, and not stored
+ *     bounds.c   what a mask leaves of a row
  *     kernel_*.c one kernel: elementwise, reductions, scans, scatters, products
+ *     tiles.c    the tiles of products
  *     plan.c     all kernels in order
  *     memory.c   what lies where, and when
- *     program.c  what nereid.h promises: read, plan, run, check
+ *     program.c  what nereid.h promises: read, plan, check
+ *     run.c      and run
  *
  * Eager: a kernel for each operation that computes something; views are part of the kernel that reads them. */
 #ifndef NEREID_FUSE_H
@@ -60,19 +69,30 @@ typedef struct FuseKernel {
   const char *text; /* its source */
   int buffer_count;
   Tensor **buffers; /* its pointer arguments, in order: inputs of the graph and stored tensors */
+  /* of each: the place where elements are read and written, as text; NULL: none is, or at several places */
+  const char **loaded_at, **stored_at;
+  bool *writes; /* of each: it stores there */
   int symbol_count;
   const Symbol **symbols; /* integer arguments behind them */
   bool seed;              /* and one argument more: the seed of random numbers */
   /* programs: the product over three axes of ceil(size / block) */
   const Size *grid[3]; /* NULL: one program */
   int64_t block[3];
+  bool flat;          /* axes 0 and 1 are launched as one, of as many programs as both */
   int constant_count; /* block sizes, as constexpr arguments */
   const char *constant_names[4];
   int64_t constants[4];
   int member_count;
-  Tensor **members; /* operations that it computes, for --explain */
-  int num_warps;    /* 0: the default */
+  Tensor **members;  /* operations that it computes, for --explain */
+  int num_warps;     /* 0: the default */
+  const char *notes; /* lines for --explain: which reductions were merged, and why not; or NULL */
 } FuseKernel;
+
+typedef struct FuseTarget { /* what sizes of tiles are chosen for */
+  enum { TARGET_ANY, TARGET_CPU, TARGET_GPU } kind;
+  int processors; /* threads, or multiprocessors */
+  int sm;         /* of a GPU: 90 for 9.0 */
+} FuseTarget;
 
 typedef struct FusePlan {
   Graph *g;
@@ -81,18 +101,34 @@ typedef struct FusePlan {
   bool *stored;               /* by tensor's id: has a buffer */
   Tensor **alias;             /* by id: whose buffer it shares, row-major alike; or NULL */
   bool helpers[REDUCE_COUNT]; /* its combine function is needed */
-  const char *text;           /* the whole file */
+  bool groups_tiles;          /* and that of products */
+  bool no_online;
+  FuseTarget target;
+  unsigned char *stream; /* by tensor's id: a StreamPart */
+  const char *text;      /* the whole file */
 } FusePlan;
 
 typedef struct FuseOptions {
   bool eager;
+  bool no_online; /* dependent reductions are computed in loops of their own */
+  FuseTarget target;
 } FuseOptions;
 FusePlan *fuse_plan(Graph *g, const FuseOptions *o);
 void fuse_explain(Buf *out, const FusePlan *p);
+void fuse_plot(Buf *out, const FusePlan *p); /* SVG */
+const char *fuse_operation_name(const Tensor *t);
 
-/* ---- split.c: before the plan ------------------------------------------------------------------------------------ */
+/* ---- algebra.c, parts.c, split.c: before the plan ---------------------------------------------------------------- */
 
-void fuse_split_reductions(Graph *g);
+void fuse_simplify(Graph *g);
+void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on a maximum */
+/* Into how many a reduction's first dim is cut; 1: none. */
+int64_t fuse_parts(Graph *g, const Tensor *t, const FuseTarget *target);
+/* Each operation by what a rule makes of it, in order; NULL: it stays. */
+typedef Tensor *(*FuseRule)(Graph *g, Tensor *t, const FuseTarget *target);
+void fuse_rewrite(Graph *g, FuseRule rule, const FuseTarget *target);
+
+void fuse_split_reductions(Graph *g, const FuseTarget *target);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 
@@ -106,17 +142,66 @@ typedef struct FuseMemory {
 FuseMemory *fuse_memory(const FusePlan *p, const int64_t *bytes, const int *place);
 const Tensor *fuse_base(const FusePlan *p, const Tensor *t); /* whose memory it has */
 
+typedef struct Law Law;
+
+/* ---- sets.c ------------------------------------------------------------------------------------------------------ */
+
+typedef struct Set { /* ascending; never changed */
+  int n;
+  const int *at;
+} Set;
+bool set_has(Set s, int v);
+bool set_meets(Set a, Set b); /* they have one in common */
+int set_union_count(Set a, Set b);
+Set set_union(Arena *arena, Set a, Set b); /* a or b itself, where the other adds nothing */
+Set set_without(Arena *arena, Set s, int v);
+
 /* ---- group.c ----------------------------------------------------------------------------------------------------- */
 
-typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_PRODUCT } FuseKind;
+typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_PRODUCT, FUSE_STREAM } FuseKind;
 typedef struct FuseGroup {
   FuseKind kind;
   int n;
   Tensor **roots;      /* stored by it, operands first */
   const Tensor *space; /* REDUCE: one whose operand says the space and whose dims are reduced */
 } FuseGroup;
+/* The index of a product's epilogue where the product has `at`. */
+bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out);
 /* Fills p->stored and p->alias; the groups in the order of launches, ended by NULL. */
 FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o);
+
+/* ---- stream.c: products that are never stored --------------------------------------------------------------------- */
+
+/* A product with few terms, computed again in tiles where it is needed (TILE), and what needs it: reductions along its
+ * rows or columns (REDUCE), and products with it, or with what is made of it, as left or right operand. */
+typedef enum { STREAM_NONE, STREAM_TILE, STREAM_REDUCE, STREAM_LEFT, STREAM_RIGHT } StreamPart;
+/* A kernel's axes: batches, the rows that a program keeps, the places of a row that go by, and such of which a program
+ * has all: the terms of tiles, and the columns of products' results. */
+typedef struct Stream {
+  Graph *g;
+  const FusePlan *plan;
+  const bool *root; /* while groups are made */
+  const FuseGroup *group;
+  const Size *batches, *rows, *length;
+  const IndexVar *batch, *m, *k;
+  VEC(const IndexVar *) d; /* one for each extent */
+} Stream;
+void stream_find(FusePlan *p, bool *root); /* marks plan->stream, and takes tiles from the roots */
+bool stream_is_sink(const FusePlan *p, const Tensor *t);
+Tensor *stream_operand(const FusePlan *p, const Tensor *t); /* of a sink: what goes by */
+void stream_space(Stream *s, const Tensor *sink);           /* sets its sizes; and axes, where there are none yet */
+const IndexVar *stream_axis(Stream *s, const Size *extent);
+const IndexVar *stream_columns(Stream *s, const Tensor *sink); /* of a product */
+/* The index of the operand that goes by, and of a sink's result; false: the axes do not fit. */
+bool stream_operand_index(Stream *s, const Tensor *sink, Index *at);
+bool stream_result_index(Stream *s, const Tensor *sink, Index *at);
+/* Of another root: it has one element for each row, or for each of one product's of the group. */
+bool stream_root_index(Stream *s, const Tensor *t, Index *at);
+/* Whether the group can compute t, one of its roots, in its loop; NULL: it can; else what stands against it. */
+const char *stream_refuses(Stream *s, Tensor *t);
+/* Whether the group, with t, a sink, in it, reads or computes something once for both, and does not hold too much. */
+bool stream_shares(Stream *s, const Tensor *t);
+Law *stream_law(Stream *s, Tensor *sink); /* NULL: it depends on no reduction of the group */
 
 /* ---- value.c ----------------------------------------------------------------------------------------------------- */
 
@@ -134,16 +219,26 @@ typedef struct Writer { /* one kernel under construction */
   FuseKernel *kernel;
   Buf body;
   int indent;
-  Map *memo;    /* text of tensor, index and conditions -> FuseValue */
-  Map *held;    /* Tensor -> FuseValue: computed by this kernel, whatever the index (reductions) */
-  Map *names;   /* taken */
-  Map *buffers; /* Tensor -> name of its pointer */
+  Map *memo;                  /* text of tensor, index and conditions -> FuseValue */
+  Map *held;                  /* Tensor -> FuseValue: computed by this kernel, whatever the index (reductions) */
+  Map *names;                 /* taken */
+  Map *buffers;               /* Tensor -> name of its pointer */
+  Map *loaded_at, *stored_at; /* Tensor -> text; "" for several */
   VEC(Tensor *) buffer_list, members;
   VEC(const Symbol *) symbols;
   VEC(const char *) conditions; /* of padding, innermost last */
   unsigned condition_bits;
+  bool raw;   /* loads keep their type, where others are of f32 */
+  bool zeros; /* what a mask leaves out of a load is 0, and not anything */
+  bool wide;  /* an index may need 64 bits */
+  /* of a place whose neighbours in memory are not those of the tile's only axis: x // turned_below % turned_size is */
+  const Size *turned_below, *turned_size;
   VEC(const IndexVar *) vars; /* the tile's axes */
   const FuseGroup *group;
+  const struct StreamTiles *tiles;                                    /* of a stream kernel */
+  FuseValue (*tile_at)(struct Writer *w, Tensor *t, const Index *at); /* how it computes a product again */
+  bool last_use; /* of what is loaded and stored for a whole tile: the cache need not keep it */
+  Buf notes;     /* FuseKernel.notes */
 } Writer;
 
 Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name);
@@ -155,6 +250,10 @@ const IndexVar *writer_var(Writer *w, const char *text, const char *mask, const 
 Map *writer_enter(Writer *w); /* a loop's body: what is computed in it ends with it; returns what leaves it */
 void writer_leave(Writer *w, Map *outside);
 FuseValue writer_value(Writer *w, Tensor *t, const Index *at);
+void writer_know(Writer *w, const Tensor *t, const Index *at, FuseValue v); /* what the tensor is there, from here on */
+void writer_hold(Writer *w, const Tensor *t, FuseValue v);                  /* likewise at every index, and in loops */
+/* An integer as a sum of indices; false: it is none. */
+bool writer_affine(Writer *w, Tensor *t, const Index *at, Index *out);
 void writer_store(Writer *w, Tensor *t, const Index *at, FuseValue v);
 const char *writer_mask(Writer *w, const Index *at, int extra_n, const Index *extra); /* NULL: none is needed */
 const char *writer_buffer(Writer *w, Tensor *t);
@@ -166,6 +265,89 @@ void writer_constant(Writer *w, const char *name, int64_t value);
 void writer_split(Writer *w, Index a, int rank, const Size *const *size, const bool *skip, Index *out); /* must work */
 void writer_source(Writer *w); /* a comment of the lines that it covers */
 
+/* ---- law.c: reductions before what they depend on is known --------------------------------------------------------- */
+
+enum { LAW_MOST_LIVE = 32 };
+/* factor * row: by how much a value of the row moves a shift. late: taken for 0 until it is known */
+typedef struct LawTerm {
+  double factor;
+  Tensor *row;
+  const Index *at;
+  bool late;
+} LawTerm;
+typedef VEC(LawTerm) LawTerms;
+/* What node is made of but for in[keep] is a value of the row, and comes out of the sum: as a factor, a divisor, or a
+ * late term. */
+typedef enum { LAW_TIMES, LAW_OVER, LAW_LATE } LawHow;
+typedef struct LawFactor {
+  Tensor *node;
+  const Index *at;
+  int keep;
+  LawHow how;
+} LawFactor;
+typedef VEC(LawFactor) LawFactors;
+/* The operand is weight * exp(exponent + ...) * shift^shifts * factors, and 0 where `only` does not hold. */
+struct Law {
+  const char *why; /* there is none; NULL: there is */
+  LawTerms exponent;
+  bool base2;
+  int shifts; /* 0 to 2; of a maximum or minimum 1 */
+  Tensor *shift, *weight, *only;
+  const Index *shift_at, *weight_at, *only_at;
+  bool only_not; /* where `only` holds */
+  LawTerms shift_terms;
+  LawFactors factors;
+};
+typedef struct LawSearch {
+  Graph *g;
+  const FusePlan *plan;
+  const FuseGroup *group;
+  const bool *root; /* while groups are made: what is stored; NULL: the plan knows */
+  unsigned bit;     /* of the variable that runs along the row */
+  Tensor *live[LAW_MOST_LIVE];
+  bool corrected[LAW_MOST_LIVE]; /* it has a law itself */
+  int live_count;                /* the reductions of the loop */
+} LawSearch;
+/* How the reduction of `operand`, asked for at an index, is corrected when the live reductions change. */
+Law *law_find(LawSearch *k, Tensor *operand, Reduction kind, const Index *at);
+bool law_depends(LawSearch *k, Tensor *t, const Tensor *on); /* a live reduction, directly */
+const char *law_text(Graph *g, const Law *law, Reduction kind);
+
+/* ---- online.c ---------------------------------------------------------------------------------------------------- */
+
+typedef struct OnlineRow { /* a value of the row that a law names: as it was, and as it is */
+  Tensor *row;
+  const Index *at;
+  const char *old, *now;
+  bool late, fixed; /* not known in the loop; the same in all of the loop */
+} OnlineRow;
+typedef struct Online {
+  Writer *w;
+  const char *shape; /* of references: "[X, 1]" */
+  unsigned bits;     /* the tile's axes along which they vary */
+  VEC(OnlineRow) rows;
+  VEC(Tensor *) live; /* the reductions that rows depend on */
+  bool ended;
+} Online;
+typedef struct OnlineMove { /* what changes: sums by a factor, shifts by a difference; NULL: not */
+  const char *factor, *shift;
+} OnlineMove;
+void online_add(Online *o, const LawSearch *k, const Law *law); /* before the loop, for each law */
+void online_start(Online *o); /* before the loop; sums that rows depend on are held: what they are taken for */
+bool online_needs(const Online *o, const Tensor *reduction);
+/* In the loop, when the accumulator of a maximum or minimum is up to date. */
+void online_refer(Online *o, Tensor *reduction, const char *accumulator);
+OnlineMove online_move(Online *o, const Law *law); /* from the rows as they were to what they are */
+void online_carry(Online *o);                      /* at the loop's end */
+void online_end(Online *o);                        /* after the loop: from here on rows are what they really are */
+FuseValue online_factors(Writer *w, const Law *law, FuseValue v, unsigned bits); /* applies what was taken out */
+void online_strip(Writer *w, const Law *law); /* in the loop: what is taken out is 1 */
+
+/* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
+
+/* The first place of a row that matters to a program, and the one behind the last; NULL: all do. */
+void stream_bounds(Stream *s, Writer *w, const char **begin, const char **end);
+
 /* ---- kernel_*.c -------------------------------------------------------------------------------------------------- */
 
 const char *fuse_kernel_name(FusePlan *p, const FuseGroup *group);
@@ -176,5 +358,19 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group); /* onto a copy that the caller has made */
 FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group);
+FuseKernel *kernel_stream(FusePlan *p, const FuseGroup *group);
+
+/* ---- tiles.c ----------------------------------------------------------------------------------------------------- */
+
+typedef struct FuseTile {
+  int64_t m, n, k;
+  int num_warps; /* 0: the default */
+  int64_t steps; /* of k that are summed on their own */
+} FuseTile;
+/* Of a product's operands there, as tl.dot's input_precision. */
+const char *fuse_precision(const FuseTarget *target, const Tensor *product);
+/* The tile of a product [m, k] x [k, n] of `batches`; a size that is not known counts as large. */
+FuseTile fuse_tile(const FuseTarget *target, const Tensor *t, const Size *m, const Size *n, const Size *k,
+                   const Size *batches);
 
 #endif

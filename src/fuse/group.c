@@ -8,24 +8,44 @@
  *     reductions      reductions of as many rows of as many elements, with elementwise roots of the whole space or of
  *                     the rows: what stands before them, after them and between them
  *     a product       its elementwise epilogue
+ *     a stream        sums, maxima and products along rows of a product that is not stored (stream.c), and what
+ *                     follows them
  *
  * A reduction's or product's value is there for one index only, that of the row or tile at hand; consistent() goes
  * through the views between to see that this one is asked for.
  *
  * Then two kernels may compute the same elementwise tensor. If that costs more memory traffic than storing it would, it
- * becomes a root, and all is done again. */
+ * becomes a root, and all is done again.
+ *
+ * A graph may have a hundred thousand operations (a recurrent network's steps), so that nothing here is done for all
+ * pairs. What a tensor is computed from is a short list (sets.c), since what would read too many arrays is stored on
+ * the way. Groups that have something in common with a new root are found by what they read. They are kept in an order
+ * of launches, so that whether one needs another is a search between the two places. */
+#include <stdlib.h>
+
 #include "fuse/fuse.h"
 
 enum { MOST_READS = 24, MOST_ROOTS = 24, MOST_REPEATED = 24, ROUNDS = 4, SMALL = 65536 };
+enum { MOST_INLINED = 2 * MOST_READS, MOST_TRIED = 64, MOST_USERS = 64 };
 
+typedef VEC(int) Numbers;
 typedef struct Grouping {
   FusePlan *p;
   Graph *g;
   bool *root;
-  int *group;       /* by id: of a root; -1 */
-  uint64_t **reads; /* by id: the roots and inputs from which it is computed */
-  int words;
+  int *group; /* by id: of a root; -1 */
+  Set *reads; /* by id: the roots and inputs from which it is computed */
+  bool *made_of_tile;
+  const int *numbers; /* i at i: sets of one */
+  int *seen;          /* scratch: of a tensor or group, the search in which it was met last */
+  int search;
   VEC(FuseGroup *) groups;
+  VEC(Set) needs;   /* of each group: what its roots read, without its own */
+  Numbers order;    /* of each group: its place among the launches */
+  Numbers at_place; /* and of each place: its group */
+  Numbers *of;      /* by id: the groups that read it, as they came */
+  Map *small;       /* number of elements -> Numbers of elementwise groups */
+  Numbers pending;  /* scratch */
 } Grouping;
 
 static bool is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
@@ -33,7 +53,8 @@ static bool is_free(const Tensor *t) {
   return is_view(t) || t->op == GRAPH_INPUT || t->op == GRAPH_FULL || t->op == GRAPH_IOTA || t->op == GRAPH_EXTENT;
 }
 
-static FuseKind kind_of(const Tensor *t) {
+static FuseKind kind_of(const FusePlan *p, const Tensor *t) {
+  if (stream_is_sink(p, t)) return FUSE_STREAM;
   switch (graph_ops[t->op].group) {
     case CLASS_REDUCE: return FUSE_REDUCE;
     case CLASS_SCAN: return FUSE_SCAN;
@@ -43,18 +64,11 @@ static FuseKind kind_of(const Tensor *t) {
   }
 }
 
-static bool has(const uint64_t *set, int i) { return set[i / 64] >> (i % 64) & 1; }
-static void add(uint64_t *set, int i) { set[i / 64] |= UINT64_C(1) << (i % 64); }
-static int count(const uint64_t *set, int words) {
-  int n = 0;
-  for (int i = 0; i < words; i++) n += __builtin_popcountll(set[i]);
-  return n;
-}
-
 /* A result that the caller gets: a reshape of a stored tensor shares its memory. */
 static void store_result(FusePlan *p, bool *root, Tensor *t) {
   if (t->op == GRAPH_INPUT) return;
   p->stored[t->id] = true;
+  if (graph_is_empty(p->g, t)) return; /* nobody computes it */
   Tensor *base = t->op == GRAPH_RESHAPE ? t->in[0] : NULL;
   if (base && (base->op == GRAPH_INPUT || !is_free(base))) {
     p->alias[t->id] = base;
@@ -67,53 +81,111 @@ static void store_result(FusePlan *p, bool *root, Tensor *t) {
 
 /* ---- what is computed from what ---------------------------------------------------------------------------------- */
 
-static void find_reads(Grouping *q) {
+static Set leaf(Grouping *q, const Tensor *t) {
+  return q->root[t->id] || t->op == GRAPH_INPUT ? (Set){1, q->numbers + t->id} : q->reads[t->id];
+}
+
+static void find_reads_of(Grouping *q, Tensor *t) { /* what stands before is as it was */
+  Set all = {0};
+  bool made_of_tile = q->p->stream[t->id] == STREAM_TILE;
+  for (int k = 0; k < t->in_count; k++) {
+    all = set_union(q->g->cx->arena, all, leaf(q, t->in[k]));
+    made_of_tile |= !q->root[t->in[k]->id] && q->made_of_tile[t->in[k]->id];
+  }
+  q->reads[t->id] = all;
+  q->made_of_tile[t->id] = made_of_tile; /* such are never stored */
+}
+
+/* What would read more arrays than a kernel should is stored. */
+static void store_wide(Grouping *q) {
   for (int i = 0; i < q->g->at.n; i++) {
     Tensor *t = q->g->at.at[i];
-    uint64_t *set = NEW_N(q->g->cx->arena, uint64_t, q->words);
-    for (int k = 0; k < t->in_count; k++) {
-      Tensor *x = t->in[k];
-      if (q->root[x->id] || x->op == GRAPH_INPUT) add(set, x->id);
-      else
-        for (int w = 0; w < q->words; w++) set[w] |= q->reads[x->id][w];
-    }
-    q->reads[i] = set;
+    find_reads_of(q, t);
+    q->root[i] |= q->reads[i].n > MOST_INLINED && t->op == GRAPH_POINT && !graph_is_empty(q->g, t);
   }
 }
 
-/* Of a group: what its roots read, without its own. */
-static uint64_t *group_reads(Grouping *q, const FuseGroup *group) {
-  uint64_t *set = NEW_N(q->g->cx->arena, uint64_t, q->words);
-  for (int i = 0; i < group->n; i++)
-    for (int w = 0; w < q->words; w++) set[w] |= q->reads[group->roots[i]->id][w];
-  for (int i = 0; i < group->n; i++) set[group->roots[i]->id / 64] &= ~(UINT64_C(1) << (group->roots[i]->id % 64));
-  return set;
-}
+/* ---- the order of launches --------------------------------------------------------------------------------------- */
 
-/* Whether `from` needs, through other kernels, what group `to` computes. */
-static bool depends(Grouping *q, int from, int to, bool *seen) {
-  if (from == to) return true;
-  if (seen[from]) return false;
-  seen[from] = true;
-  stack_guard();
-  const FuseGroup *f = q->groups.at[from];
-  for (int i = 0; i < f->n; i++)
-    for (int w = 0; w < q->words; w++)
-      for (uint64_t bits = q->reads[f->roots[i]->id][w]; bits; bits &= bits - 1) {
-        int of = q->group[w * 64 + __builtin_ctzll(bits)];
-        if (of >= 0 && of != from && depends(q, of, to, seen)) return true;
-      }
-  return false;
-}
+static void push(Grouping *q, Numbers *list, int v) { vec_push(q->g->cx->arena, list, v); }
 
-static bool makes_cycle(Grouping *q, const Tensor *t, int to) {
-  bool *seen = NEW_N(q->g->cx->arena, bool, q->groups.n + 1);
-  for (int w = 0; w < q->words; w++)
-    for (uint64_t bits = q->reads[t->id][w]; bits; bits &= bits - 1) {
-      int of = q->group[w * 64 + __builtin_ctzll(bits)];
-      if (of >= 0 && of != to && depends(q, of, to, seen)) return true;
+static int group_of(Grouping *q, Set s, int i) { return q->group[s.at[i]]; }
+
+/* Marks, with a new number of search, all groups that those of `from` need, down to a place in the order, and lists
+ * them behind what stands in `found`. */
+static void mark_needed(Grouping *q, Set from, int least, Numbers *found) {
+  q->search++;
+  q->pending.n = 0;
+  for (int i = 0; i < from.n; i++)
+    if (group_of(q, from, i) >= 0) push(q, &q->pending, group_of(q, from, i));
+  while (q->pending.n) {
+    int at = q->pending.at[--q->pending.n];
+    Set needs = q->needs.at[at];
+    for (int i = 0; i < needs.n; i++) {
+      int of = group_of(q, needs, i);
+      if (of < 0 || q->seen[of] == q->search || q->order.at[of] < least) continue;
+      q->seen[of] = q->search;
+      push(q, &q->pending, of);
+      if (found) push(q, found, of);
     }
-  return false;
+  }
+}
+
+static int by_number(const void *a, const void *b) {
+  int x = *(const int *)a, y = *(const int *)b;
+  return (x > y) - (x < y);
+}
+
+/* Places in the order, ascending, in place of the groups that have them. */
+static void sort_by_place(Grouping *q, Numbers *groups) {
+  for (int i = 0; i < groups->n; i++) groups->at[i] = q->order.at[groups->at[i]];
+  if (groups->n) qsort(groups->at, (size_t)groups->n, sizeof *groups->at, by_number);
+}
+
+/* Group `to` needs what is in `from` now: those of `from`, and what they need, go before it and what needs it. None of
+ * the one needs one of the other. (Pearce and Kelly, a dynamic topological sort.) */
+static void move_behind(Grouping *q, int to, Set from) {
+  int least = q->order.at[to], most = least;
+  for (int i = 0; i < from.n; i++)
+    if (group_of(q, from, i) >= 0 && q->order.at[group_of(q, from, i)] > most) most = q->order.at[group_of(q, from, i)];
+  if (most == least) return;
+  Numbers before = {0}, behind = {0};
+  mark_needed(q, from, least, &before);
+  for (int i = 0; i < from.n; i++) {
+    int of = group_of(q, from, i);
+    if (of < 0 || of == to || q->seen[of] == q->search || q->order.at[of] < least) continue;
+    q->seen[of] = q->search;
+    push(q, &before, of);
+  }
+  q->search++;
+  q->seen[to] = q->search;
+  push(q, &behind, to);
+  for (int done = 0; done < behind.n; done++) {
+    const FuseGroup *group = q->groups.at[behind.at[done]];
+    for (int k = 0; k < group->n; k++) {
+      const Numbers *readers = &q->of[group->roots[k]->id];
+      for (int i = 0; i < readers->n; i++) {
+        int of = readers->at[i];
+        if (q->seen[of] == q->search || q->order.at[of] > most) continue;
+        q->seen[of] = q->search;
+        push(q, &behind, of);
+      }
+    }
+  }
+  int n = before.n, all = before.n + behind.n;
+  sort_by_place(q, &before);
+  sort_by_place(q, &behind);
+  int *at = NEW_N(q->g->cx->arena, int, 2 * all),
+      *free_places = at + all; /* groups in their new order; places for them */
+  for (int i = 0; i < all; i++) {
+    free_places[i] = i < n ? before.at[i] : behind.at[i - n];
+    at[i] = q->at_place.at[free_places[i]];
+  }
+  qsort(free_places, (size_t)all, sizeof *free_places, by_number);
+  for (int i = 0; i < all; i++) {
+    q->order.at[at[i]] = free_places[i];
+    q->at_place.at[free_places[i]] = at[i];
+  }
 }
 
 /* ---- spaces ------------------------------------------------------------------------------------------------------ */
@@ -166,13 +238,41 @@ static bool consistent(Walk *k, Tensor *t, const Index *at) {
     return true;
   }
   bool needs = false; /* a member at all, where the index is not known */
-  for (int i = 0; i < k->group->n; i++) needs |= has(k->q->reads[t->id], k->group->roots[i]->id);
+  for (int i = 0; i < k->group->n; i++) needs |= set_has(k->q->reads[t->id], k->group->roots[i]->id);
   if (!needs) return true;
   if (is_view(t)) return fuse_view_index(g, t, at, in) && consistent(k, t->in[0], in);
   if (graph_ops[t->op].group != CLASS_POINT) return false;
   for (int i = 0; i < t->in_count; i++)
     if (!consistent(k, t->in[i], at)) return false;
   return true;
+}
+
+/* Where t has what a product has at an index, if t is elementwise work on that, transposed and reshaped; consistent()
+ * sees whether it is. */
+static bool epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out, Map *seen) {
+  stack_guard();
+  if (t == product) {
+    memcpy(out, at, sizeof *out * (size_t)t->rank);
+    return true;
+  }
+  if (map_get(seen, t)) return false;
+  map_put(seen, t, (void *)t);
+  bool moves = t->op == GRAPH_PERMUTE || t->op == GRAPH_RESHAPE;
+  if (!moves && graph_ops[t->op].group != CLASS_POINT) return false;
+  for (int i = 0; i < t->in_count; i++) {
+    Index in[GRAPH_MAX_RANK];
+    const Tensor *x = t->in[i];
+    if (!epilogue_index(g, product, x, at, in, seen)) continue;
+    if (t->op == GRAPH_RESHAPE)
+      return index_split(g, index_linear(g, x->rank, x->size, in), t->rank, t->size, NULL, out);
+    for (int d = 0; d < t->rank; d++) out[d] = in[t->op == GRAPH_PERMUTE ? t->dims[d] : d];
+    return true;
+  }
+  return false;
+}
+
+bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out) {
+  return epilogue_index(g, product, t, at, out, map_create(g->cx->arena, false));
 }
 
 /* Whether t can be a root of a group over that space. */
@@ -182,7 +282,12 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
   IndexVar x = {.text = "x", .extent = n, .bit = 1}, r = {.text = "r", .bit = 2};
   Walk walk = {q, group, &x, &r, map_create(g->cx->arena, true)};
   Index at[GRAPH_MAX_RANK], of_space[GRAPH_MAX_RANK], in_row[GRAPH_MAX_RANK];
-  if (group->kind != FUSE_REDUCE) {
+  if (group->kind == FUSE_PRODUCT) {
+    const Tensor *product = group->roots[0];
+    if (n != graph_numel(g, product) || !own_index(&walk, product, of_space) ||
+        !fuse_epilogue_index(g, product, t, of_space, at))
+      return false;
+  } else if (group->kind != FUSE_REDUCE) {
     if (n != graph_numel(g, group->roots[0]) || !index_split(g, index_var(g, &x), t->rank, t->size, NULL, at))
       return false;
   } else {
@@ -222,24 +327,63 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
-static bool shares(Grouping *q, const FuseGroup *group, const Tensor *t) {
-  const uint64_t *set = group_reads(q, group);
-  for (int w = 0; w < q->words; w++)
-    if (set[w] & q->reads[t->id][w]) return true;
+static bool shares(Grouping *q, int to, const Tensor *t) {
+  const FuseGroup *group = q->groups.at[to];
+  if (set_meets(q->needs.at[to], q->reads[t->id])) return true;
   for (int i = 0; i < group->n; i++)
-    if (has(q->reads[t->id], group->roots[i]->id)) return true;
+    if (set_has(q->reads[t->id], group->roots[i]->id)) return true;
   int64_t n;
   return group->kind == FUSE_POINT && size_is_int(graph_numel(q->g, t), &n) && n <= SMALL && group->n < 8;
 }
 
+/* How many stored tensors it would read. */
+static int reads_with(Grouping *q, int to, const Tensor *t) {
+  return set_union_count(q->needs.at[to], q->reads[t->id]);
+}
+
+/* Whether a group from which t is computed needs `to`: mark_needed() has been asked. */
+static bool makes_cycle(Grouping *q, int to) { return q->seen[to] == q->search; }
+
+static void append(Grouping *q, FuseGroup *group, Tensor *t) {
+  Tensor **roots = NEW_N(q->g->cx->arena, Tensor *, group->n + 1);
+  memcpy(roots, group->roots, sizeof *roots * (size_t)group->n);
+  roots[group->n++] = t;
+  group->roots = roots;
+}
+
+static bool joins_stream(Grouping *q, int to, Tensor *t) {
+  FuseGroup *group = q->groups.at[to], trial = *group;
+  if (group->kind != FUSE_STREAM || group->n >= MOST_ROOTS || !shares(q, to, t)) return false;
+  if (!stream_is_sink(q->p, t) && kind_of(q->p, t) != FUSE_POINT) return false;
+  append(q, &trial, t);
+  Stream s = {.g = q->g, .plan = q->p, .root = q->root, .group = &trial};
+  stream_space(&s, group->roots[0]);
+  if (stream_is_sink(q->p, t)) {
+    Stream own = {.g = q->g, .plan = q->p};
+    stream_space(&own, t);
+    if (!stream_shares(&s, t)) return false;
+    if (own.rows != s.rows || own.length != s.length || own.batches != s.batches) return false;
+  } else {
+    bool follows = false; /* it is made of what the group computes */
+    for (int i = 0; i < group->n; i++) follows |= set_has(q->reads[t->id], group->roots[i]->id);
+    if (!follows) return false;
+  }
+  if (makes_cycle(q, to) || reads_with(q, to, t) > MOST_READS || stream_refuses(&s, t)) return false;
+  *group = trial;
+  return true;
+}
+
 static bool joins(Grouping *q, int to, Tensor *t) {
   FuseGroup *group = q->groups.at[to];
-  FuseKind kind = kind_of(t);
+  FuseKind kind = kind_of(q->p, t);
+  if (group->kind == FUSE_STREAM || kind == FUSE_STREAM) return joins_stream(q, to, t);
   if (group->kind == FUSE_SCAN || group->kind == FUSE_SCATTER || kind == FUSE_SCAN || kind == FUSE_SCATTER ||
       kind == FUSE_PRODUCT)
     return false;
-  if (group->n >= MOST_ROOTS || !shares(q, group, t)) return false;
-  if (group->kind == FUSE_PRODUCT && (kind != FUSE_POINT || !has(q->reads[t->id], group->roots[0]->id))) return false;
+  if (group->n >= MOST_ROOTS || !shares(q, to, t) || makes_cycle(q, to)) return false;
+  if (reads_with(q, to, t) > MOST_READS) return false;
+  if (group->kind == FUSE_PRODUCT && (kind != FUSE_POINT || !set_has(q->reads[t->id], group->roots[0]->id)))
+    return false;
   FuseGroup trial = *group;
   if (kind == FUSE_REDUCE && group->kind == FUSE_POINT) { /* the group becomes what stands before the reduction */
     trial.kind = FUSE_REDUCE;
@@ -248,149 +392,230 @@ static bool joins(Grouping *q, int to, Tensor *t) {
     for (int i = 0; i < group->n; i++)
       if (!fits_space(q, &trial, group->roots[i])) return false;
   }
-  if (!fits_space(q, &trial, t) || makes_cycle(q, t, to)) return false;
-  const uint64_t *set = group_reads(q, group);
-  int reads = 0;
-  for (int w = 0; w < q->words; w++) reads += __builtin_popcountll(set[w] | q->reads[t->id][w]);
-  if (reads > MOST_READS) return false;
-  Tensor **roots = NEW_N(q->g->cx->arena, Tensor *, group->n + 1);
-  memcpy(roots, group->roots, sizeof *roots * (size_t)group->n);
-  roots[group->n] = t;
+  if (!fits_space(q, &trial, t)) return false;
+  append(q, &trial, t);
   *group = trial;
-  group->roots = roots;
-  group->n++;
   return true;
 }
 
+/* The groups that t may join: those that compute or read what it reads, and small ones; the latest first. */
+static void find_candidates(Grouping *q, const Tensor *t, Numbers *out) {
+  Set reads = q->reads[t->id];
+  q->search++;
+  for (int i = 0; i < reads.n; i++) {
+    const Numbers *readers = &q->of[reads.at[i]];
+    if (group_of(q, reads, i) >= 0) push(q, out, group_of(q, reads, i));
+    for (int k = readers->n - 1; k >= 0 && k >= readers->n - MOST_TRIED; k--) push(q, out, readers->at[k]);
+  }
+  const Tensor *spaces[] = {t, t->op == GRAPH_REDUCE ? t->in[0] : t};
+  for (int s = 0; s < 2; s++) {
+    const Numbers *same = map_get(q->small, graph_numel(q->g, spaces[s]));
+    for (int k = same ? same->n - 1 : -1; k >= 0 && k >= same->n - MOST_TRIED; k--) push(q, out, same->at[k]);
+  }
+  int n = 0;
+  for (int i = 0; i < out->n; i++) {
+    if (q->seen[out->at[i]] == q->search) continue;
+    q->seen[out->at[i]] = q->search;
+    out->at[n++] = -out->at[i];
+  }
+  if (n) qsort(out->at, (size_t)n, sizeof *out->at, by_number);
+  out->n = n < MOST_TRIED ? n : MOST_TRIED;
+  for (int i = 0; i < out->n; i++) out->at[i] = -out->at[i];
+}
+
+/* What group `to` reads, now that t is in it. */
+static void note(Grouping *q, int to, Tensor *t) {
+  Arena *a = q->g->cx->arena;
+  Set reads = q->reads[t->id];
+  const FuseGroup *group = q->groups.at[to];
+  q->group[t->id] = to;
+  for (int i = 0; i < reads.n; i++) {
+    Numbers *readers = &q->of[reads.at[i]];
+    bool own = group_of(q, reads, i) == to, known = readers->n && readers->at[readers->n - 1] == to;
+    if (!own && !known && !set_has(q->needs.at[to], reads.at[i])) push(q, readers, to);
+  }
+  Set needs = set_union(a, q->needs.at[to], reads);
+  for (int i = 0; i < group->n; i++) needs = set_without(a, needs, group->roots[i]->id);
+  q->needs.at[to] = needs;
+}
+
 static void place(Grouping *q, Tensor *t, bool eager) {
-  for (int i = eager ? -1 : q->groups.n - 1; i >= 0; i--)
-    if (joins(q, i, t)) {
-      q->group[t->id] = i;
+  Arena *a = q->g->cx->arena;
+  Numbers tried = {0};
+  if (!eager) find_candidates(q, t, &tried);
+  int least = INT32_MAX;
+  for (int i = 0; i < tried.n; i++)
+    if (q->order.at[tried.at[i]] < least) least = q->order.at[tried.at[i]];
+  if (tried.n) mark_needed(q, q->reads[t->id], least, NULL);
+  for (int i = 0; i < tried.n; i++)
+    if (joins(q, tried.at[i], t)) {
+      move_behind(q, tried.at[i], q->reads[t->id]);
+      note(q, tried.at[i], t);
       return;
     }
-  FuseGroup *group = NEW(q->g->cx->arena, FuseGroup);
-  group->kind = kind_of(t);
+  FuseGroup *group = NEW(a, FuseGroup);
+  group->kind = kind_of(q->p, t);
   group->n = 1;
-  group->roots = NEW(q->g->cx->arena, Tensor *);
+  group->roots = NEW(a, Tensor *);
   group->roots[0] = t;
   group->space = group->kind == FUSE_REDUCE ? t : NULL;
-  q->group[t->id] = q->groups.n;
-  vec_push(q->g->cx->arena, &q->groups, group);
+  push(q, &q->order, q->groups.n);
+  push(q, &q->at_place, q->groups.n);
+  vec_push(a, &q->groups, group);
+  vec_push(a, &q->needs, (Set){0});
+  note(q, q->groups.n - 1, t);
+  int64_t n;
+  if (group->kind != FUSE_POINT || eager || !size_is_int(graph_numel(q->g, t), &n) || n > SMALL) return;
+  Numbers *same = map_get(q->small, graph_numel(q->g, t));
+  if (!same) {
+    same = NEW(a, Numbers);
+    map_put(q->small, graph_numel(q->g, t), same);
+  }
+  push(q, same, q->groups.n - 1);
 }
 
 /* ---- computed twice, or stored ----------------------------------------------------------------------------------- */
 
-/* Operations that a kernel does for t. */
-static int cost_of(Grouping *q, const Tensor *t, bool *seen) {
-  if (seen[t->id] || t->op == GRAPH_INPUT || (q->root[t->id] && t->note == NULL)) return 0;
-  seen[t->id] = true;
+/* Operations that a kernel does for t; no more than `most` are counted. */
+static int cost_of(Grouping *q, const Tensor *t, int most) {
+  if (q->seen[t->id] == q->search || t->op == GRAPH_INPUT || q->root[t->id] || most <= 0) return 0;
+  q->seen[t->id] = q->search;
   stack_guard();
   int n = t->op == GRAPH_UNIFORM ? 10 : !is_free(t);
-  for (int i = 0; i < t->in_count; i++) n += cost_of(q, t->in[i], seen);
+  for (int i = 0; i < t->in_count && n < most; i++) n += cost_of(q, t->in[i], most - n);
   return n;
 }
 
 static int cost(Grouping *q, Tensor *t) {
-  int c = 0;
-  bool *seen = NEW_N(q->g->cx->arena, bool, q->g->at.n);
-  for (int i = 0; i < t->in_count; i++) c += cost_of(q, t->in[i], seen);
-  return c + 1;
+  int c = 1;
+  q->search++;
+  for (int i = 0; i < t->in_count && c <= MOST_REPEATED; i++) c += cost_of(q, t->in[i], MOST_REPEATED + 1 - c);
+  return c;
 }
 
 /* Elements read for t, of arrays as large as itself counted as 1. */
 static double traffic(Grouping *q, const Tensor *t) {
   double n = 0;
   int64_t own, one;
-  for (int w = 0; w < q->words; w++)
-    for (uint64_t bits = q->reads[t->id][w]; bits; bits &= bits - 1) {
-      const Tensor *x = q->g->at.at[w * 64 + __builtin_ctzll(bits)];
-      const Size *mine = graph_numel(q->g, t), *its = graph_numel(q->g, x);
-      bool known = size_is_int(mine, &own) && size_is_int(its, &one) && own;
-      n += known ? (double)one / (double)own : x->rank >= t->rank && mine == its;
-    }
+  const Size *mine = graph_numel(q->g, t);
+  for (int i = 0; i < q->reads[t->id].n; i++) {
+    const Tensor *x = q->g->at.at[q->reads[t->id].at[i]];
+    const Size *its = graph_numel(q->g, x);
+    bool known = size_is_int(mine, &own) && size_is_int(its, &one) && own;
+    n += known ? (double)one / (double)own : x->rank >= t->rank && mine == its;
+  }
   return n;
 }
 
 /* Whether something new became a root. */
 static bool store_repeated(Grouping *q) {
   Arena *a = q->g->cx->arena;
-  int words = q->groups.n / 64 + 1, n = q->g->at.n;
-  uint64_t *users = NEW_N(a, uint64_t, (size_t)words * (size_t)n);
+  int n = q->g->at.n;
+  Set *users = NEW_N(a, Set, n + 1);
   bool changed = false;
-  for (int i = n - 1; i >= 0; i--) { /* the kernels that inline it: users before operands */
+  for (int i = n - 1; i >= 0; i--) { /* the kernels that inline it, MOST_USERS of them: users before operands */
     Tensor *t = q->g->at.at[i];
-    if (q->root[i] && q->group[i] >= 0) add(users + (size_t)i * (size_t)words, q->group[i]);
-    for (int k = 0; k < t->in_count; k++)
-      if (!q->root[t->in[k]->id])
-        for (int w = 0; w < words; w++)
-          users[(size_t)t->in[k]->id * (size_t)words + (size_t)w] |= users[(size_t)i * (size_t)words + (size_t)w];
+    Set own = q->root[i] && q->group[i] >= 0 ? (Set){1, q->numbers + q->group[i]} : users[i];
+    for (int k = 0; k < t->in_count; k++) {
+      Set *its = &users[t->in[k]->id];
+      if (!q->root[t->in[k]->id] && its->n < MOST_USERS) *its = set_union(a, *its, own);
+    }
   }
   for (int i = 0; i < n; i++) {
     Tensor *t = q->g->at.at[i];
-    if (q->root[i] || is_free(t)) continue;
-    int kernels = count(users + (size_t)i * (size_t)words, words);
+    find_reads_of(q, t);
+    if (q->root[i] || is_free(t) || q->made_of_tile[i]) continue;
+    int kernels = users[i].n;
     if (kernels < 2) continue;
     double saved = (kernels - 1) * (traffic(q, t) - 1);
     if (saved <= 1 && cost(q, t) <= MOST_REPEATED) continue;
     q->root[i] = changed = true;
-    find_reads(q);
   }
   return changed;
 }
 
-/* Operands of products are read again and again, those of scatters' copies at other indices. */
+/* Operands of products are read again and again, and those of windows that overlap. */
 static void store_operands(Grouping *q) {
   for (int i = 0; i < q->g->at.n; i++) {
     Tensor *t = q->g->at.at[i];
-    if (t->op != GRAPH_PRODUCT) continue;
-    for (int k = 0; k < 2; k++) {
+    bool overlaps = t->op == GRAPH_UNFOLD && t->dims[2] < t->dims[1] * t->dims[3];
+    if (t->op != GRAPH_PRODUCT && !overlaps) continue;
+    for (int k = 0; k < t->in_count; k++) {
       Tensor *x = t->in[k];
+      if (stream_is_sink(q->p, t) && x == stream_operand(q->p, t)) continue;
       while (is_view(x) && x->in_count == 1) x = x->in[0];
       if (!is_free(x) && cost(q, x) > 2) q->root[x->id] = true;
     }
   }
 }
 
-/* ---- order ------------------------------------------------------------------------------------------------------- */
-
-static void visit(Grouping *q, int i, bool *done, FuseGroup **out, int *n) {
-  if (done[i]) return;
-  done[i] = true;
-  stack_guard();
-  const FuseGroup *group = q->groups.at[i];
-  for (int k = 0; k < group->n; k++)
-    for (int w = 0; w < q->words; w++)
-      for (uint64_t bits = q->reads[group->roots[k]->id][w]; bits; bits &= bits - 1) {
-        int of = q->group[w * 64 + __builtin_ctzll(bits)];
-        if (of >= 0) visit(q, of, done, out, n);
-      }
-  out[(*n)++] = q->groups.at[i];
+/* A row's maximum or sum is kept in f32 for the elementwise work of other kernels: of a maximum rounded to bf16,
+ * another exp would come out than in the kernel that has it as it is. Products take it in its own type. */
+static void keep_statistics_wide(FusePlan *p) {
+  Graph *g = p->g;
+  for (int i = 0; i < g->at.n; i++) g->at.at[i]->note = NULL;
+  for (int i = 0; i < g->outputs.n; i++)
+    if (g->outputs.at[i]) g->outputs.at[i]->note = p;
+  for (int i = 0; i < g->writes.n; i++) g->writes.at[i].value->note = p;
+  for (int i = g->at.n - 1; i >= 0; i--) { /* users before operands */
+    Tensor *t = g->at.at[i];
+    bool compares = t->op == GRAPH_POINT && graph_points[t->point].result == RESULT_TEST;
+    bool passes = t->note && (t->op == GRAPH_POINT || is_view(t)); /* to a comparison, or a result */
+    for (int k = 0; (compares || passes) && k < t->in_count; k++) t->in[k]->note = p;
+  }
+  for (int i = 0; i < g->at.n; i++) {
+    if (p->alias[i]) p->alias[i]->note = p;
+    bool typed = g->at.at[i]->op != GRAPH_POINT && g->at.at[i]->op != GRAPH_REDUCE && !is_view(g->at.at[i]);
+    for (int k = 0; typed && k < g->at.at[i]->in_count; k++) {
+      Tensor *x = g->at.at[i]->in[k];
+      while (is_view(x)) x = x->in[0];
+      x->note = p;
+    }
+  }
+  for (int i = 0; i < g->at.n; i++) {
+    Tensor *t = g->at.at[i];
+    bool narrow = dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32;
+    if (t->op == GRAPH_REDUCE && p->stored[i] && narrow && !t->note) t->dtype = DT_F32;
+    t->note = NULL;
+  }
 }
 
 static void make_groups(Grouping *q, bool eager) {
-  find_reads(q);
-  q->groups.n = 0;
-  for (int i = 0; i < q->g->at.n; i++) q->group[i] = -1;
-  for (int i = 0; i < q->g->at.n; i++) q->g->at.at[i]->note = NULL;
-  for (int i = 0; i < q->g->at.n; i++)
-    if (q->root[i]) place(q, q->g->at.at[i], eager);
+  Graph *g = q->g;
+  for (int i = 0; i < g->at.n; i++) find_reads_of(q, g->at.at[i]);
+  q->groups.n = q->needs.n = q->order.n = q->at_place.n = 0;
+  q->of = NEW_N(g->cx->arena, Numbers, g->at.n + 1);
+  q->small = map_create(g->cx->arena, false);
+  for (int i = 0; i < g->at.n; i++) {
+    q->group[i] = -1;
+    g->at.at[i]->note = NULL;
+  }
+  for (int i = 0; i < g->at.n; i++)
+    if (q->root[i]) place(q, g->at.at[i], eager);
 }
 
 FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
   Graph *g = p->g;
   Arena *a = g->cx->arena;
-  Grouping *q = &(Grouping){.p = p, .g = g, .words = g->at.n / 64 + 1};
+  Grouping *q = &(Grouping){.p = p, .g = g};
+  int *numbers = NEW_N(a, int, g->at.n + 1);
+  for (int i = 0; i < g->at.n; i++) numbers[i] = i;
+  q->numbers = numbers;
   q->root = NEW_N(a, bool, g->at.n + 1);
   q->group = NEW_N(a, int, g->at.n + 1);
-  q->reads = NEW_N(a, uint64_t *, g->at.n + 1);
+  q->reads = NEW_N(a, Set, g->at.n + 1);
+  q->made_of_tile = NEW_N(a, bool, g->at.n + 1);
+  q->seen = NEW_N(a, int, g->at.n + 1);
   for (int i = 0; i < g->at.n; i++) {
     Tensor *t = g->at.at[i];
-    FuseKind kind = kind_of(t);
-    q->root[i] = !is_free(t) && (o->eager || kind != FUSE_POINT);
+    FuseKind kind = kind_of(p, t);
+    q->root[i] = !is_free(t) && !graph_is_empty(g, t) && (o->eager || kind != FUSE_POINT);
   }
   for (int i = 0; i < g->outputs.n; i++)
     if (g->outputs.at[i]) store_result(p, q->root, g->outputs.at[i]);
   for (int i = 0; i < g->writes.n; i++) store_result(p, q->root, g->writes.at[i].value);
+  if (!o->eager) store_wide(q);
+  if (!o->eager && !o->no_online) stream_find(p, q->root);
   if (!o->eager) store_operands(q);
   for (int round = 0; round < ROUNDS; round++) {
     make_groups(q, o->eager);
@@ -403,16 +628,13 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
     for (int k = 0; k < q->groups.at[i]->n; k++) {
       Tensor *t = q->groups.at[i]->roots[k];
       if (kind == FUSE_SCAN || kind == FUSE_SCATTER) p->stored[t->id] = true;
-      for (int w = 0; w < q->words; w++)
-        for (uint64_t bits = q->reads[t->id][w]; bits; bits &= bits - 1) {
-          int x = w * 64 + __builtin_ctzll(bits);
-          if (q->group[x] >= 0 && q->group[x] != i) p->stored[x] = true;
-        }
+      Set reads = q->reads[t->id];
+      for (int x = 0; x < reads.n; x++)
+        if (group_of(q, reads, x) >= 0 && group_of(q, reads, x) != i) p->stored[reads.at[x]] = true;
     }
   }
+  if (!o->eager) keep_statistics_wide(p);
   FuseGroup **out = NEW_N(a, FuseGroup *, q->groups.n + 1);
-  bool *done = NEW_N(a, bool, q->groups.n + 1);
-  int n = 0;
-  for (int i = 0; i < q->groups.n; i++) visit(q, i, done, out, &n);
+  for (int i = 0; i < q->groups.n; i++) out[i] = q->groups.at[q->at_place.at[i]];
   return out;
 }

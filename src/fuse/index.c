@@ -102,8 +102,12 @@ bool index_divide(Graph *g, Index a, const Size *by, Index *quotient, Index *res
   q.at = NEW_N(g->cx->arena, IndexTerm, a.n + 1);
   r.at = NEW_N(g->cx->arena, IndexTerm, a.n + 1);
   const Size *whole = size_divide(g, a.constant, by);
+  int64_t constant, each;
   if (whole) q.constant = whole;
-  else r.constant = a.constant;
+  else if (size_is_int(a.constant, &constant) && size_is_int(by, &each) && constant >= 0 && each > 0) {
+    q.constant = size_int(g, constant / each);
+    r.constant = size_int(g, constant % each);
+  } else r.constant = a.constant;
   for (int i = 0; i < a.n; i++) {
     IndexTerm t = a.at[i];
     const Size *f = size_divide(g, t.factor, by), *k = f ? NULL : size_divide(g, by, t.factor);

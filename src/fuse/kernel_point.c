@@ -3,8 +3,18 @@
  *     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
  *     mask = x < 1000000
  *     ...
- *     tl.store(out_ptr + x, y, mask=mask) */
+ *     tl.store(out_ptr + x, y, mask=mask)
+ *
+ * Where an operand lies transposed, the elements that are neighbours there are another axis of the tile, so that both
+ * are read and written in runs:
+ *
+ *     y = tile // 16 * Y + tl.arange(0, Y)[:, None]
+ *     x = tile % 16 * X + tl.arange(0, X)[None, :]
+ *     value = tl.load(in_ptr + x * 2000 + y)
+ *     tl.store(out_ptr + y * 1000 + x, value) */
 #include "fuse/fuse.h"
+
+enum { BLOCK = 1024, SIDE = 64, LEAST_SIDE = 16 };
 
 /* Whether indices up to n may not fit 32 bits. */
 static bool is_wide(const Size *n) {
@@ -13,29 +23,103 @@ static bool is_wide(const Size *n) {
 }
 
 const char *kernel_program(Writer *w, int axis, const Size *extent) {
-  return arena_printf(w->cx->arena, is_wide(extent) ? "tl.program_id(%d).to(tl.int64)" : "tl.program_id(%d)", axis);
+  return arena_printf(w->cx->arena, w->wide || is_wide(extent) ? "tl.program_id(%d).to(tl.int64)" : "tl.program_id(%d)",
+                      axis);
 }
 
-FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
+static void write_roots(Writer *w, const FuseGroup *group, Index linear) {
+  for (int i = 0; i < group->n; i++) {
+    Tensor *t = group->roots[i];
+    Index at[GRAPH_MAX_RANK];
+    writer_split(w, linear, t->rank, t->size, NULL, at);
+    FuseValue v = writer_value(w, t, at);
+    if (w->plan->stored[t->id]) writer_store(w, t, at, v);
+  }
+}
+
+/* ---- two axes ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Turn {
+  int64_t outer, rows, columns; /* x = (outer * rows + row) * columns + column */
+} Turn;
+
+static bool can_turn(Graph *g, const FuseGroup *group, const Writer *w, const Size *n, Turn *turn) {
+  int64_t all, rows, columns;
+  if (!w->turned_below || !w->turned_size) return false;
+  if (!size_is_int(n, &all) || !size_is_int(w->turned_size, &rows) || !size_is_int(w->turned_below, &columns))
+    return false;
+  if (rows < LEAST_SIDE || columns < LEAST_SIDE || all % (rows * columns)) return false;
+  *turn = (Turn){all / (rows * columns), rows, columns};
+  const Size *size[] = {size_int(g, turn->outer), size_int(g, rows), size_int(g, columns)};
+  const char *const names[] = {"outer", "y", "x"};
+  IndexVar vars[3];
+  Index at[3], out[GRAPH_MAX_RANK];
+  for (int i = 0; i < 3; i++) {
+    vars[i] = (IndexVar){.text = names[i], .extent = size[i], .bit = (unsigned)i};
+    at[i] = index_var(g, &vars[i]);
+  }
+  Index linear = index_linear(g, 3, size, at);
+  for (int i = 0; i < group->n; i++)
+    if (!index_split(g, linear, group->roots[i]->rank, group->roots[i]->size, NULL, out)) return false;
+  return true;
+}
+
+static int64_t side(int64_t n) {
+  int64_t b = LEAST_SIDE;
+  while (b < n && b < SIDE) b *= 2;
+  return b;
+}
+
+static FuseKernel *turned(FusePlan *p, const FuseGroup *group, const char *name, const Size *n, Turn turn, bool wide) {
   Graph *g = p->g;
-  const Tensor *first = group->roots[0];
-  const Size *n = graph_numel(g, first);
-  Writer *w = writer_create(p, group, fuse_kernel_name(p, group));
+  Writer *w = writer_create(p, group, name);
+  w->wide = wide;
+  int64_t y_block = side(turn.rows), x_block = side(turn.columns);
+  int64_t across = (turn.columns + x_block - 1) / x_block, down = (turn.rows + y_block - 1) / y_block;
+  const Size *size[] = {size_int(g, turn.outer), size_int(g, turn.rows), size_int(g, turn.columns)};
+  const IndexVar *outer = writer_var(w, "outer", NULL, size[0], 0),
+                 *y = writer_var(w, "y", turn.rows % y_block ? "y_mask" : NULL, size[1], 1),
+                 *x = writer_var(w, "x", turn.columns % x_block ? "x_mask" : NULL, size[2], 2);
+  const char *tile = writer_name(w, "tile");
+  writer_line(w, "%s = %s", tile, kernel_program(w, 0, n));
+  if (turn.outer > 1) {
+    writer_line(w, "outer = %s // %lld", tile, (long long)(across * down));
+    writer_line(w, "%s = %s %% %lld", tile, tile, (long long)(across * down));
+  }
+  writer_line(w, "y = %s // %lld * Y + tl.arange(0, Y)[:, None]", tile, (long long)across);
+  if (y->mask) writer_line(w, "y_mask = y < %lld", (long long)turn.rows);
+  writer_line(w, "x = %s %% %lld * X + tl.arange(0, X)[None, :]", tile, (long long)across);
+  if (x->mask) writer_line(w, "x_mask = x < %lld", (long long)turn.columns);
+  Index at[] = {index_var(g, outer), index_var(g, y), index_var(g, x)};
+  write_roots(w, group, index_linear(g, 3, size, at));
+  w->kernel->grid[0] = size_int(g, turn.outer * across * down);
+  w->kernel->block[0] = 1;
+  writer_constant(w, "Y", y_block);
+  writer_constant(w, "X", x_block);
+  return writer_finish(w);
+}
+
+static FuseKernel *point(FusePlan *p, const FuseGroup *group, const char *name, bool wide) {
+  Graph *g = p->g;
+  const Size *n = graph_numel(g, group->roots[0]);
+  Writer *w = writer_create(p, group, name);
+  w->wide = wide;
   bool one = size_is(n, 1);
   const IndexVar *x = writer_var(w, "x", one ? NULL : "mask", n, one ? 0 : 1);
   if (!one) {
     writer_line(w, "x = %s * BLOCK + tl.arange(0, BLOCK)", kernel_program(w, 0, n));
     writer_line(w, "mask = x < %s", writer_size(w, n));
   }
-  for (int i = 0; i < group->n; i++) {
-    Tensor *t = group->roots[i];
-    Index at[GRAPH_MAX_RANK];
-    writer_split(w, index_var(w->g, x), t->rank, t->size, NULL, at);
-    FuseValue v = writer_value(w, t, at);
-    if (p->stored[t->id]) writer_store(w, t, at, v);
-  }
+  write_roots(w, group, index_var(g, x));
+  Turn turn;
+  if (w->wide && !wide && !is_wide(n)) return point(p, group, name, true); /* of a larger array than the results */
+  if (can_turn(g, group, w, n, &turn)) return turned(p, group, name, n, turn, wide);
   w->kernel->grid[0] = n;
-  w->kernel->block[0] = one ? 1 : 1024;
-  if (!one) writer_constant(w, "BLOCK", 1024);
+  w->kernel->block[0] = one ? 1 : BLOCK;
+  if (!one) writer_constant(w, "BLOCK", BLOCK);
   return writer_finish(w);
+}
+
+FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
+  return point(p, group, fuse_kernel_name(p, group), false);
 }

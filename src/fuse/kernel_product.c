@@ -2,18 +2,18 @@
  * these are: a convolution is a product of windows. */
 #include "fuse/fuse.h"
 
-static int64_t block_for(const Size *s, int64_t least, int64_t most) {
-  int64_t n, b = least;
-  if (!size_is_int(s, &n)) return most;
-  while (b < n && b < most) b *= 2;
-  return b;
-}
-
 typedef struct Dot {
   Writer *w;
   Tensor *t;
   Index batch[GRAPH_MAX_RANK];
 } Dot;
+
+/* Whether x is an array as it stands, or a part of one. */
+static bool is_stored(const Writer *w, const Tensor *x) {
+  while (graph_ops[x->op].group == CLASS_VIEW && x->op != GRAPH_PAD && x->op != GRAPH_CONCAT && !w->plan->stored[x->id])
+    x = x->in[0];
+  return x->op == GRAPH_INPUT || w->plan->stored[x->id];
+}
 
 /* The tile of an operand, zeros where there is no element. masks: "", or what says where there are some. */
 static const char *operand(Dot *d, Tensor *x, Index row, Index column) {
@@ -22,23 +22,34 @@ static const char *operand(Dot *d, Tensor *x, Index row, Index column) {
   memcpy(at, d->batch, sizeof at);
   at[x->rank - 2] = row;
   at[x->rank - 1] = column;
+  bool narrow = dtype_is_float(x->dtype) && dtype_bits(x->dtype) < 32;
+  w->raw = narrow && is_stored(w, x);
+  w->zeros = true;
   FuseValue v = writer_value(w, x, at);
+  w->zeros = false;
   const char *mask = writer_mask(w, &both[0], 1, &both[1]);
   if (v.bits != 3 || v.literal) {
     const char *shape = x == d->t->in[0] ? "[M, K]" : "[K, N]";
     v.text = arena_printf(w->cx->arena, v.literal ? "tl.full(%s, %s, %s)" : "tl.broadcast_to(%s, %s)",
                           v.literal ? shape : v.text, v.literal ? v.text : shape, triton_compute_type(x->dtype));
   }
-  if (mask && !v.loaded) v.text = arena_printf(w->cx->arena, "tl.where(%s, %s, 0.0)", mask, v.text);
-  bool narrow = dtype_is_float(x->dtype) && dtype_bits(x->dtype) < 32;
-  if (narrow) v.text = arena_printf(w->cx->arena, "(%s).to(%s)", v.text, triton_type(x->dtype));
+  if (mask && (!v.loaded || v.bits != 3)) /* a load has the masks of the axes along which it goes */
+    v.text = arena_printf(w->cx->arena, "tl.where(%s, %s, 0.0)", mask, v.text);
+  if (narrow && !w->raw) v.text = arena_printf(w->cx->arena, "(%s).to(%s)", v.text, triton_type(x->dtype));
+  w->raw = false;
   return v.text;
 }
 
+/* Whether operands may come by tensor maps (of 16 bits, sm_90): from masks these learn where the array ends. */
+static bool wants_bounds(const Writer *w, const Tensor *t) {
+  return w->plan->target.kind == TARGET_GPU && w->plan->target.sm >= 90 && dtype_bits(t->dtype) == 16;
+}
+
 /* A variable of one of the tile's dims, masked where its blocks do not come out even. */
-static const IndexVar *axis(Writer *w, const char *text, const Size *extent, int64_t block, unsigned bit) {
+static const IndexVar *axis(Writer *w, const Tensor *t, const char *text, const Size *extent, int64_t block,
+                            unsigned bit) {
   int64_t n;
-  bool even = size_is_int(extent, &n) && n % block == 0;
+  bool even = !wants_bounds(w, t) && size_is_int(extent, &n) && n % block == 0;
   return writer_var(w, text, even ? NULL : arena_printf(w->cx->arena, "%s_mask", text), extent, bit);
 }
 
@@ -53,6 +64,40 @@ static void set_axes(Writer *w, const IndexVar *rows, const IndexVar *columns) {
   vec_push(w->cx->arena, &w->vars, columns);
 }
 
+/* Whether an index into one of the arrays may not fit 32 bits; then those of rows, columns and steps have 64. */
+static const char *widened(Writer *w, const Tensor *t, const char *text) {
+  const Tensor *all[] = {t, t->in[0], t->in[1]};
+  for (int i = 0; i < 3; i++) {
+    int64_t n;
+    if (!size_is_int(graph_numel(w->g, all[i]), &n) || n >= (INT64_C(1) << 31) - 65536)
+      return arena_printf(w->cx->arena, "%s.to(tl.int64)", text);
+  }
+  return text;
+}
+
+static const char *blocks(Writer *w, const char *program, const char *block, const char *shape) {
+  return arena_printf(w->cx->arena, "%s * %s + tl.arange(0, %s)%s", program, block, block, shape);
+}
+
+/* Where the program's tile lies. Of many tiles groups of rows go together, so that what they read is in the cache. */
+static void place_tiles(Writer *w, const Tensor *t, FuseTile tile, const IndexVar *m, const IndexVar *n,
+                        const Size *batches) {
+  int64_t rows, columns;
+  bool few = size_is_int(m->extent, &rows) && size_is_int(n->extent, &columns) &&
+             (rows <= 8 * tile.m || columns <= tile.n || w->plan->target.kind == TARGET_ANY);
+  if (few) {
+    define(w, m, blocks(w, widened(w, t, "tl.program_id(0)"), "M", "[:, None]"));
+    define(w, n, blocks(w, widened(w, t, "tl.program_id(1)"), "N", "[None, :]"));
+  } else {
+    writer_line(w, "tile_m, tile_n = grouped_tile(tl.program_id(0), tl.cdiv(%s, M), tl.cdiv(%s, N))",
+                writer_size(w, m->extent), writer_size(w, n->extent));
+    define(w, m, blocks(w, widened(w, t, "tile_m"), "M", "[:, None]"));
+    define(w, n, blocks(w, widened(w, t, "tile_n"), "N", "[None, :]"));
+    ((FusePlan *)w->plan)->groups_tiles = w->kernel->flat = true;
+  }
+  if (!size_is(batches, 1)) writer_line(w, "batch = %s", widened(w, t, few ? "tl.program_id(2)" : "tl.program_id(1)"));
+}
+
 FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   Graph *g = p->g;
   Tensor *t = group->roots[0], *a = t->in[0], *b = t->in[1];
@@ -62,28 +107,40 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   const Size *m_size = t->size[t->rank - 2], *n_size = t->size[t->rank - 1], *k_size = a->size[a->rank - 1];
   const Size *batches = size_product(g, t->rank - 2, t->size);
   const IndexVar *batch = writer_var(w, "batch", NULL, batches, 0);
-  int64_t bm = block_for(m_size, 16, 64), bn = block_for(n_size, 16, 64), bk = block_for(k_size, 16, 32);
-  const IndexVar *m = axis(w, "m", m_size, bm, 1), *n = axis(w, "n", n_size, bn, 2);
+  FuseTile tile = fuse_tile(&p->target, t, m_size, n_size, k_size, batches);
+  const IndexVar *m = axis(w, t, "m", m_size, tile.m, 1), *n = axis(w, t, "n", n_size, tile.n, 2);
   /* k runs along the columns of a and the rows of b */
-  const IndexVar *ka = axis(w, "k", k_size, bk, 2), *kb = axis(w, "k_row", k_size, bk, 1);
-  define(w, m, "tl.program_id(0) * M + tl.arange(0, M)[:, None]");
-  define(w, n, "tl.program_id(1) * N + tl.arange(0, N)[None, :]");
-  if (!size_is(batches, 1)) writer_line(w, "batch = tl.program_id(2)");
+  int64_t k_block = tile.k * tile.steps;
+  const IndexVar *ka = axis(w, t, "k", k_size, k_block, 2), *kb = axis(w, t, "k_row", k_size, k_block, 1);
+  place_tiles(w, t, tile, m, n, batches);
   writer_split(w, index_var(w->g, batch), t->rank - 2, t->size, NULL, dot.batch);
   bool f64 = t->dtype == DT_F64;
   const char *acc = writer_name(w, t->name ? t->name : "acc");
-  writer_line(w, "%s = tl.zeros([M, N], %s)", acc, f64 ? "tl.float64" : "tl.float32");
-  writer_line(w, "for start in range(0, %s, K):", writer_size(w, k_size));
+  const char *type = f64 ? "tl.float64" : "tl.float32", *part = acc;
+  writer_line(w, "%s = tl.zeros([M, N], %s)", acc, type);
+  Map *around = NULL;
+  if (tile.steps > 1) { /* tensor cores cut sums off: few steps in each, which are then added as others are */
+    part = writer_name(w, "part");
+    writer_line(w, "for begin in range(0, %s, %lld * K):", writer_size(w, k_size), (long long)tile.steps);
+    around = writer_enter(w);
+    writer_line(w, "%s = tl.zeros([M, N], %s)", part, type);
+    writer_line(w, "for start in range(begin, begin + %lld * K, K):", (long long)tile.steps);
+  } else writer_line(w, "for start in range(0, %s, K):", writer_size(w, k_size));
   Map *outside = writer_enter(w);
-  define(w, ka, "start + tl.arange(0, K)[None, :]");
-  define(w, kb, "start + tl.arange(0, K)[:, None]");
+  const char *start = widened(w, t, "start");
+  define(w, ka, arena_printf(g->cx->arena, "%s + tl.arange(0, K)[None, :]", start));
+  define(w, kb, arena_printf(g->cx->arena, "%s + tl.arange(0, K)[:, None]", start));
   set_axes(w, m, ka);
   const char *left = operand(&dot, a, index_var(g, m), index_var(g, ka));
   set_axes(w, kb, n);
   const char *right = operand(&dot, b, index_var(g, kb), index_var(g, n));
-  writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"ieee\"%s)", acc, left, right, acc,
-              f64 ? ", out_dtype=tl.float64" : "");
+  writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"%s\"%s)", part, left, right, part,
+              fuse_precision(&p->target, t), f64 ? ", out_dtype=tl.float64" : "");
   writer_leave(w, outside);
+  if (around) {
+    writer_line(w, "%s = %s + %s", acc, acc, part);
+    writer_leave(w, around);
+  }
   vec_push(w->cx->arena, &w->members, t);
   FuseValue v = {acc, 3, false};
   map_put(w->held, t, arena_copy(w->cx->arena, &v, sizeof v));
@@ -91,22 +148,22 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   memcpy(at, dot.batch, sizeof at);
   at[t->rank - 2] = index_var(g, m);
   at[t->rank - 1] = index_var(g, n);
-  Index linear = index_linear(g, t->rank, t->size, at);
   set_axes(w, m, n);
   for (int i = 0; i < group->n; i++) { /* the product itself, and its epilogue */
     Tensor *root = group->roots[i];
-    writer_split(w, linear, root->rank, root->size, NULL, its);
+    if (!fuse_epilogue_index(g, t, root, at, its)) diag_fail(g->cx, root->span, "internal error: an epilogue's index");
     FuseValue out = writer_value(w, root, its);
     if (p->stored[root->id]) writer_store(w, root, its, out);
   }
   w->kernel->grid[0] = m_size;
   w->kernel->grid[1] = n_size;
   w->kernel->grid[2] = batches;
-  w->kernel->block[0] = bm;
-  w->kernel->block[1] = bn;
+  w->kernel->block[0] = tile.m;
+  w->kernel->block[1] = tile.n;
   w->kernel->block[2] = 1;
-  writer_constant(w, "M", w->kernel->block[0]);
-  writer_constant(w, "N", w->kernel->block[1]);
-  writer_constant(w, "K", bk);
+  w->kernel->num_warps = tile.num_warps;
+  writer_constant(w, "M", tile.m);
+  writer_constant(w, "N", tile.n);
+  writer_constant(w, "K", tile.k);
   return writer_finish(w);
 }

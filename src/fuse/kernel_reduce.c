@@ -1,8 +1,10 @@
 /* Reductions, several over one space together, with what stands before and after them.
  *
  * The space is that of the operand: its kept dims are counted by x, its reduced ones by r. Short rows are held whole: a
- * tile [X, R], each element loaded once. Long ones go by in loops: a reduction whose operand depends on another one's
- * result is computed in a later loop, and the last one stores what has the operand's shape.
+ * tile [X, R], each element loaded once. Long ones go by in loops, in which each place of the tile has a result of its
+ * own until the end. A reduction whose operand depends on another one's result is computed in the same loop where there
+ * is a law for it (law.c), else in a later one. The last loop stores what has the operand's shape; it goes backwards,
+ * for what the loop before it has read last is in the cache.
  *
  *     for start in range(0, 100000, R):
  *         r = start + tl.arange(0, R)[None, :]
@@ -11,17 +13,22 @@
  *     sum = tl.sum(total, 1)[:, None] */
 #include "fuse/fuse.h"
 
-enum { HELD = 4096 }; /* elements of a row that is held */
+/* Elements of a row that is held; of a program; of a block of a longer row with one sum, with more; and of a warp.
+ * Programs that keep a processor busy. */
+enum { HELD = 16384, TILE = 4096, BLOCK = 16384, SMALL_BLOCK = 8192, WARP = 1024, PROGRAMS = 512 };
 
 typedef struct Rows {
   Writer *w;
   const FuseGroup *group;
   const IndexVar *x, *r;
-  const Tensor *space; /* the operand */
+  const IndexVar *outer; /* NULL: x counts all rows; else those of one of these, behind the reduced dims */
+  const Tensor *space;   /* the operand */
   bool reduced[GRAPH_MAX_RANK];
   Index at[GRAPH_MAX_RANK]; /* of an element of the space */
   bool held;
   int x_block, r_block;
+  Map *levels, *laws; /* Tensor -> its level + 1, Law */
+  const char *length; /* of a row */
 } Rows;
 
 static const struct {
@@ -46,27 +53,83 @@ static const char *neutral(Context *cx, Reduction kind, Dtype t) {
 
 static bool is_arg(const Tensor *t) { return t->attr[0] == REDUCE_ARGMAX || t->attr[0] == REDUCE_ARGMIN; }
 
+static void element(Rows *k, const Tensor *t, Index *at);
+
+static bool is_own(const Rows *k, const Tensor *t) {
+  for (int i = 0; i < k->group->n; i++)
+    if (k->group->roots[i] == t) return true;
+  return false;
+}
+
+static const char *name_of(const Tensor *t) { return t->name ? t->name : graph_reductions[t->attr[0]]; }
+
+/* On a CPU a second loop over a short row reads no memory, and three sums in place of one cost more. */
+static bool stays_in_cache(const Rows *k, const Tensor *t) {
+  enum { CACHE = 1 << 19 };
+  int64_t n;
+  return k->w->plan->target.kind == TARGET_CPU && size_is_int(k->r->extent, &n) &&
+         n * dtype_bytes(t->in[0]->dtype) <= CACHE;
+}
+
+/* The law by which t joins the loop of the reductions of that level; NULL: it has a loop of its own. */
+static const Law *law_of(Rows *k, Tensor *t, int level) {
+  Writer *w = k->w;
+  if (k->held || !level) return NULL;
+  LawSearch search = {.g = w->g, .plan = w->plan, .group = k->group, .bit = k->r->bit};
+  Index at[GRAPH_MAX_RANK];
+  Buf with = {.arena = w->cx->arena};
+  for (int i = 0; i < k->group->n && k->group->roots[i] != t; i++) {
+    Tensor *other = k->group->roots[i];
+    if (other->op != GRAPH_REDUCE || (int)(intptr_t)map_get(k->levels, other) - 1 != level) continue;
+    search.corrected[search.live_count] = map_get(k->laws, other) != NULL;
+    search.live[search.live_count++] = other;
+  }
+  element(k, t, at);
+  const Law *law = law_find(&search, t->in[0], (Reduction)t->attr[0], at);
+  for (int i = 0; i < search.live_count; i++)
+    if (law_depends(&search, t->in[0], search.live[i]))
+      buf_printf(&with, "%s%s", with.n ? ", " : "", name_of(search.live[i]));
+  const char *name = name_of(t);
+  if (!law->why && law->shifts == 2 && stays_in_cache(k, t)) {
+    Law *none = NEW(w->cx->arena, Law);
+    none->why = "the row stays in a processor's cache, where another loop costs less than its sums";
+    law = none;
+  }
+  if (w->plan->no_online) buf_printf(&w->notes, "    %s has a loop of its own: online reductions are off\n", name);
+  else if (law->why) buf_printf(&w->notes, "    %s has a loop of its own: %s\n", name, law->why);
+  else
+    buf_printf(&w->notes, "    %s is computed in one loop with %s: %s\n", name, with.at,
+               law_text(w->g, law, (Reduction)t->attr[0]));
+  return w->plan->no_online || law->why ? NULL : law;
+}
+
 /* In which loop a tensor's value is there: one after those of all reductions of this kernel that it needs. */
-static int level(const Rows *k, Tensor *t, Map *known) {
+static int level(Rows *k, Tensor *t) {
   stack_guard();
-  void *have = map_get(known, t);
+  void *have = map_get(k->levels, t);
   if (have) return (int)(intptr_t)have - 1;
   int most = 0;
-  bool own = false;
-  for (int i = 0; i < k->group->n; i++) own |= k->group->roots[i] == t;
+  bool own = is_own(k, t);
   if (own || (t->op != GRAPH_INPUT && (!k->w->plan->stored[t->id] || k->w->plan->alias[t->id])))
     for (int i = 0; i < t->in_count; i++) {
-      int l = level(k, t->in[i], known);
+      int l = level(k, t->in[i]);
       if (l > most) most = l;
     }
-  if (own && t->op == GRAPH_REDUCE) most++;
-  map_put(known, t, (void *)(intptr_t)(most + 1));
+  if (own && t->op == GRAPH_REDUCE) {
+    const Law *law = law_of(k, t, most);
+    map_put(k->laws, t, (void *)law);
+    most += !law;
+  }
+  map_put(k->levels, t, (void *)(intptr_t)(most + 1));
   return most;
 }
 
 typedef struct Pending { /* a reduction on its way */
   Tensor *t;
-  const char *acc, *index; /* accumulators; index: of argmax */
+  const Law *law;            /* NULL: it depends on no other one of this loop */
+  const char *acc, *index;   /* accumulators; index: of argmax */
+  const char *linear, *sum;  /* of a law with shifts: of weight * shift, of the weight */
+  bool is_reference, is_row; /* a law moves by it; its accumulator is one number a row */
   FuseValue value;
 } Pending;
 
@@ -75,30 +138,62 @@ static const char *accumulator_type(const Tensor *t) {
   return d == DT_I1 ? "tl.int32" : triton_compute_type(d);
 }
 
-static void begin(Rows *k, Pending *p) {
+/* The value of each element of the tile, and what changes nothing where there is none. */
+static const char *masked_value(Rows *k, const Tensor *t, FuseValue v) {
+  Writer *w = k->w;
+  const char *mask = k->r->mask, *text = v.text;
+  if (t->in[0]->dtype == DT_I1) text = arena_printf(w->cx->arena, "(%s).to(tl.int32)", text);
+  if (v.literal) text = arena_printf(w->cx->arena, "tl.full([X, R], %s, %s)", v.text, accumulator_type(t));
+  const char *none = neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype);
+  if (mask) text = arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", mask, text, none);
+  return (v.bits & 3) == 3 || v.literal ? text : arena_printf(w->cx->arena, "tl.broadcast_to(%s, [X, R])", text);
+}
+
+static const char *masked(Rows *k, const Pending *p) { return masked_value(k, p->t, p->value); }
+
+static const char *begin_one(Rows *k, const Tensor *t, const char *name, const char *shape) {
+  Writer *w = k->w;
+  name = writer_name(w, name);
+  writer_line(w, "%s = tl.full(%s, %s, %s)", name, shape, neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype),
+              accumulator_type(t));
+  return name;
+}
+
+/* What the row's first block says of a sum of all of it. */
+static void estimate(Rows *k, const Pending *p) {
+  Writer *w = k->w;
+  Index at[GRAPH_MAX_RANK];
+  int64_t n;
+  Map *outside = writer_enter(w);
+  w->indent--;
+  writer_line(w, "r = tl.arange(0, R)[None, :]");
+  if (k->r->mask) writer_line(w, "r_mask = r < %s", k->length);
+  element(k, p->t, at);
+  FuseValue v = writer_value(w, p->t->in[0], at);
+  const char *name = writer_name(w, arena_printf(w->cx->arena, "%s_guess", name_of(p->t)));
+  bool whole = size_is_int(k->r->extent, &n) && n >= k->r_block;
+  writer_line(w,
+              whole ? "%s = tl.sum(%s, 1)[:, None] * (%s / R)" : "%s = tl.sum(%s, 1)[:, None] * tl.maximum(%s / R, 1)",
+              name, masked_value(k, p->t, v), k->length);
+  w->indent++;
+  writer_leave(w, outside);
+  writer_hold(w, p->t, (FuseValue){.text = name, .bits = 1});
+}
+
+static void begin(Rows *k, const Online *o, Pending *p) {
   Writer *w = k->w;
   if (k->held) return;
-  const char *name = p->t->name ? p->t->name : graph_reductions[p->t->attr[0]];
-  p->acc = writer_name(w, arena_printf(w->cx->arena, "%s_parts", name));
-  writer_line(w, "%s = tl.full([X, R], %s, %s)", p->acc, neutral(w->cx, (Reduction)p->t->attr[0], p->t->in[0]->dtype),
-              accumulator_type(p->t));
+  const char *name = name_of(p->t), *parts = arena_printf(w->cx->arena, "%s_parts", name);
+  p->is_reference = online_needs(o, p->t);
+  p->is_row = p->is_reference && p->t->attr[0] != REDUCE_SUM;
+  p->acc = begin_one(k, p->t, p->is_row ? name : parts, p->is_row ? "[X, 1]" : "[X, R]");
+  if (p->is_reference && !p->is_row) estimate(k, p);
+  bool sum = p->law && p->law->shifts && p->t->attr[0] == REDUCE_SUM;
+  if (sum && p->law->shifts == 2) p->linear = begin_one(k, p->t, "linear_parts", "[X, R]");
+  if (sum && (p->law->weight || p->law->only)) p->sum = begin_one(k, p->t, "weight_parts", "[X, R]");
   if (!is_arg(p->t)) return;
   p->index = writer_name(w, arena_printf(w->cx->arena, "%s_at", name));
   writer_line(w, "%s = tl.full([X, R], 0x7FFFFFFF, tl.int32)", p->index);
-}
-
-/* The value of each element of the tile, and what changes nothing where there is none. */
-static const char *masked(Rows *k, const Pending *p) {
-  Writer *w = k->w;
-  const Tensor *t = p->t;
-  const char *mask = k->r->mask, *text = p->value.text;
-  if (t->in[0]->dtype == DT_I1) text = arena_printf(w->cx->arena, "(%s).to(tl.int32)", text);
-  if (p->value.literal)
-    text = arena_printf(w->cx->arena, "tl.full([X, R], %s, %s)", p->value.text, accumulator_type(t));
-  const char *none = neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype);
-  if (mask) text = arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", mask, text, none);
-  return (p->value.bits & 3) == 3 || p->value.literal ? text
-                                                      : arena_printf(w->cx->arena, "tl.broadcast_to(%s, [X, R])", text);
 }
 
 static const char *combine(Rows *k, const Pending *p, const char *a, const char *b) {
@@ -108,6 +203,13 @@ static const char *combine(Rows *k, const Pending *p, const char *a, const char 
     case REDUCE_PROD: return arena_printf(cx->arena, "%s * %s", a, b);
     default: return arena_printf(cx->arena, "%s(%s, %s)", kinds[p->t->attr[0]].helper, a, b);
   }
+}
+
+/* Of a row among all of them. */
+static Index row_index(const Rows *k) {
+  Graph *g = k->w->g;
+  Index x = index_var(g, k->x);
+  return k->outer ? index_add(g, index_scale(g, index_var(g, k->outer), k->x->extent), x) : x;
 }
 
 /* The index of an element of a reduction's operand: its row is x, its place there r. */
@@ -120,42 +222,99 @@ static void element(Rows *k, const Tensor *t, Index *at) {
     skip[0][t->dims[i]] = true;
     skip[1][t->dims[i]] = false;
   }
-  writer_split(k->w, index_var(k->w->g, k->x), in->rank, in->size, skip[0], at);
+  writer_split(k->w, row_index(k), in->rank, in->size, skip[0], at);
   writer_split(k->w, index_var(k->w->g, k->r), in->rank, in->size, skip[1], in_row);
   for (int d = 0; d < in->rank; d++)
     if (skip[0][d]) at[d] = in_row[d];
 }
 
-static void step(Rows *k, Pending *p) {
+/* ---- corrections (law.c) ----------------------------------------------------------------------------------------- */
+
+/* What a sum was becomes what it would have been; count: of the elements in it. */
+static const char *moved(Rows *k, const Pending *p, OnlineMove m, const char *count) {
+  Arena *a = k->w->cx->arena;
+  const char *text = p->acc;
+  if (p->t->attr[0] != REDUCE_SUM) return m.shift ? arena_printf(a, "%s + %s", text, m.shift) : text;
+  const char *n = p->sum ? p->sum : count;
+  if (m.shift && p->law->shifts == 1) text = arena_printf(a, "(%s + %s * %s)", text, m.shift, n);
+  if (m.shift && p->law->shifts == 2)
+    text = arena_printf(a, "(%s + %s * (2 * %s + %s * %s))", text, m.shift, p->linear, m.shift, n);
+  return m.factor ? arena_printf(a, "%s * %s", text, m.factor) : text;
+}
+
+static void step_online(Rows *k, Online *o, Pending *p, const Index *at) {
+  Writer *w = k->w;
+  Arena *a = w->cx->arena;
+  const Law *law = p->law;
+  OnlineMove m = online_move(o, law);
+  online_strip(w, law);
+  p->value = writer_value(w, p->t->in[0], at);
+  const char *old = moved(k, p, m, "(start // R)");
+  writer_line(w, "%s = %s", p->acc, combine(k, p, old, masked(k, p)));
+  if (!p->linear && !p->sum) return;
+  const char *grow = m.factor ? arena_printf(a, " * %s", m.factor) : "", *n = p->sum ? p->sum : "(start // R)";
+  FuseValue weight = {.text = "1", .literal = true};
+  if (law->weight) weight = writer_value(w, law->weight, law->weight_at);
+  if (law->only) {
+    FuseValue only = writer_value(w, law->only, law->only_at);
+    const char *one =
+        weight.literal ? arena_printf(a, "tl.full([X, R], %s, %s)", weight.text, accumulator_type(p->t)) : weight.text;
+    const char *text = arena_printf(a, law->only_not ? "tl.where(%s, 0, %s)" : "tl.where(%s, %s, 0)", only.text, one);
+    weight = (FuseValue){.text = text, .bits = 3};
+  }
+  if (p->linear) {
+    FuseValue part = writer_value(w, law->shift, law->shift_at);
+    if (p->sum) part.text = arena_printf(a, "%s * %s", weight.text, part.text);
+    const char *old = m.shift ? arena_printf(a, "(%s + %s * %s)", p->linear, m.shift, n) : p->linear;
+    writer_line(w, "%s = %s%s + %s", p->linear, old, grow, masked_value(k, p->t, part));
+  }
+  if (p->sum) writer_line(w, "%s = %s%s + %s", p->sum, p->sum, grow, masked_value(k, p->t, weight));
+}
+
+/* All places' results, once their references are what the row's values really are. */
+static const char *end_online(Rows *k, Online *o, const Pending *p) {
+  Arena *a = k->w->cx->arena;
+  OnlineMove m = online_move(o, p->law);
+  const char *count =
+      arena_printf(a, k->r->mask ? "((%s - tl.arange(0, R)[None, :] + R - 1) // R)" : "(%s // R)", k->length);
+  return moved(k, p, m, count);
+}
+
+/* ---- a reduction's lines ----------------------------------------------------------------------------------------- */
+
+static void step(Rows *k, Online *o, Pending *p) {
   Writer *w = k->w;
   Index at[GRAPH_MAX_RANK];
   element(k, p->t, at);
-  p->value = writer_value(w, p->t->in[0], at);
+  if (p->law) step_online(k, o, p, at);
+  else p->value = writer_value(w, p->t->in[0], at);
   if (k->held) return;
-  if (!is_arg(p->t)) {
-    writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, masked(k, p)));
-    return;
-  }
-  const char *here = k->r->mask ? arena_printf(w->cx->arena, "tl.where(%s, r, 0x7FFFFFFF)", k->r->mask) : "r";
-  writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, [X, R]))", p->acc, p->index, kinds[p->t->attr[0]].helper,
-              p->acc, p->index, masked(k, p), here);
+  if (is_arg(p->t)) {
+    const char *here = k->r->mask ? arena_printf(w->cx->arena, "tl.where(%s, r, 0x7FFFFFFF)", k->r->mask) : "r";
+    writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, [X, R]))", p->acc, p->index,
+                kinds[p->t->attr[0]].helper, p->acc, p->index, masked(k, p), here);
+  } else if (p->is_row) {
+    const char *helper = kinds[p->t->attr[0]].helper;
+    const char *part = arena_printf(w->cx->arena, "tl.reduce(%s, 1, %s)[:, None]", masked(k, p), helper);
+    writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, part));
+    online_refer(o, p->t, p->acc);
+  } else if (!p->law) writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, masked(k, p)));
 }
 
-static void end(Rows *k, Pending *p) {
+static void end(Rows *k, Online *o, Pending *p) {
   Writer *w = k->w;
   Tensor *t = p->t;
-  const char *name = writer_name(w, t->name ? t->name : graph_reductions[t->attr[0]]),
-             *helper = kinds[t->attr[0]].helper;
-  const char *in = k->held ? masked(k, p) : p->acc;
+  const char *helper = kinds[t->attr[0]].helper, *name = p->is_row ? p->acc : writer_name(w, name_of(t));
+  const char *in = p->law ? end_online(k, o, p) : k->held ? masked(k, p) : p->acc;
   if (is_arg(t)) {
     const char *here = k->held ? "tl.broadcast_to(r, [X, R])" : p->index;
     writer_line(w, "%s = tl.reduce((%s, %s), 1, %s)[1][:, None].to(tl.int64)", name, in, here, helper);
   } else if (!helper) writer_line(w, "%s = tl.sum(%s, 1)[:, None]", name, in);
-  else writer_line(w, "%s = tl.reduce(%s, 1, %s)[:, None]", name, in, helper);
+  else if (!p->is_row) writer_line(w, "%s = tl.reduce(%s, 1, %s)[:, None]", name, in, helper);
   if (t->dtype == DT_I1) writer_line(w, "%s = %s != 0", name, name);
   if (helper) ((FusePlan *)w->plan)->helpers[t->attr[0]] = true;
-  FuseValue v = {name, 1, false};
-  map_put(w->held, t, arena_copy(w->cx->arena, &v, sizeof v));
+  FuseValue v = {.text = name, .bits = 1};
+  writer_hold(w, t, p->law ? online_factors(w, p->law, v, 1) : v);
   vec_push(w->cx->arena, &w->members, t);
 }
 
@@ -167,7 +326,7 @@ static bool has_rows(const Rows *k, const Tensor *t) {
 static void store(Rows *k, Tensor *t) {
   Graph *g = k->w->g;
   Index at[GRAPH_MAX_RANK];
-  Index linear = has_rows(k, t) ? index_linear(g, k->space->rank, k->space->size, k->at) : index_var(g, k->x);
+  Index linear = has_rows(k, t) ? index_linear(g, k->space->rank, k->space->size, k->at) : row_index(k);
   writer_split(k->w, linear, t->rank, t->size, NULL, at);
   FuseValue v = writer_value(k->w, t, at);
   if (k->w->plan->stored[t->id]) writer_store(k->w, t, at, v);
@@ -189,13 +348,90 @@ static void choose_blocks(Rows *k) {
       found = 1;
     }
   k->held = known && n <= HELD;
-  k->r_block = k->held ? power_above(n) : inner ? 2048 : 64;
-  k->x_block = k->held ? 4096 / k->r_block : inner ? 1 : 32;
-  if (!inner && k->held && k->x_block < 4) k->held = false, k->r_block = 64, k->x_block = 32;
+  int sums = 0;
+  for (int i = 0; i < k->group->n; i++)
+    sums += k->group->roots[i]->op == GRAPH_REDUCE && k->group->roots[i]->attr[0] != REDUCE_MAX;
+  k->r_block = k->held ? power_above(n) : inner ? (sums > 1 ? SMALL_BLOCK : BLOCK) : 64;
+  if (!known) k->r_block = inner ? 2048 : 64;
+  k->x_block = k->held && k->r_block < TILE ? TILE / k->r_block : inner || k->held ? 1 : 32;
   if (k->x_block > 64) k->x_block = 64;
+  if (!inner && (!k->held || k->x_block < 32)) { /* neighbours in memory are rows: many of them side by side */
+    k->held = false;
+    k->x_block = rows >= 64 * PROGRAMS ? 128 : 32;
+    k->r_block = TILE / k->x_block;
+  }
   while (k->x_block > 1 && k->x_block / 2 >= rows) k->x_block /= 2;
   while (inner && k->held && k->x_block > 1 && rows / k->x_block < 64)
     k->x_block /= 2; /* programs for all processors */
+}
+
+static bool is_reduction(const Tensor *t) { return t->op == GRAPH_REDUCE; }
+
+static void begin_all(Rows *k, Online *o, Pending *pending, int n) {
+  LawSearch live = {.g = k->w->g, .plan = k->w->plan, .group = k->group};
+  for (int i = 0; i < n; i++) live.live[live.live_count++] = pending[i].t;
+  for (int i = 0; i < n; i++)
+    if (pending[i].law) online_add(o, &live, pending[i].law);
+  for (int i = 0; i < n; i++) begin(k, o, &pending[i]);
+  online_start(o);
+}
+
+/* One loop: reductions, and what is stored for each element. */
+static void write_level(Rows *k, int l) {
+  Writer *w = k->w;
+  const FuseGroup *group = k->group;
+  Online online = {.w = w, .shape = "[X, 1]", .bits = 1}, *o = &online;
+  VEC(Pending) pending = {0};
+  bool any = false;
+  for (int i = 0; i < group->n; i++) {
+    Tensor *t = group->roots[i];
+    if (level(k, t) - is_reduction(t) != l) continue;
+    if (is_reduction(t)) vec_push(w->cx->arena, &pending, (Pending){.t = t, .law = map_get(k->laws, t)});
+    any |= is_reduction(t) || has_rows(k, t);
+  }
+  begin_all(k, o, pending.at, pending.n);
+  Map *outside = NULL;
+  if (any && !k->held) {
+    if (pending.n) writer_line(w, "for start in range(0, %s, R):", k->length);
+    else writer_line(w, "for start in range((%s - 1) // R * R, -1, -R):", k->length);
+    w->last_use = !pending.n;
+    outside = writer_enter(w);
+    writer_line(w, "r = start + tl.arange(0, R)[None, :]");
+    if (k->r->mask) writer_line(w, "r_mask = r < %s", k->length);
+  }
+  for (int i = 0; i < pending.n; i++) step(k, o, &pending.at[i]);
+  for (int i = 0; i < group->n; i++) {
+    Tensor *t = group->roots[i];
+    if (!is_reduction(t) && level(k, t) == l && has_rows(k, t)) store(k, t);
+  }
+  if (outside) {
+    online_carry(o);
+    writer_leave(w, outside);
+    w->last_use = false;
+  }
+  online_end(o);
+  for (int i = 0; i < pending.n; i++) end(k, o, &pending.at[i]);
+  for (int i = 0; i < group->n; i++) {
+    Tensor *t = group->roots[i];
+    if ((is_reduction(t) || !has_rows(k, t)) && level(k, t) - is_reduction(t) == l) store(k, t);
+  }
+}
+
+/* Where dims behind the reduced ones are kept, neighbours in memory are counted on their own. How many such runs there
+ * are, and *inner of each; NULL: x counts all. */
+static const Size *outer_rows(const Rows *k, const Size **inner) {
+  Graph *g = k->w->g;
+  const Size *run = size_int(g, 1), *all = size_int(g, 1);
+  int64_t n;
+  bool behind = true;
+  for (int d = k->space->rank - 1; d >= 0; d--) {
+    behind &= !k->reduced[d];
+    if (behind) run = size_mul(g, run, k->space->size[d]);
+    else if (!k->reduced[d]) all = size_mul(g, all, k->space->size[d]);
+  }
+  if (k->x_block < 32 || size_is(all, 1) || !size_is_int(run, &n) || n < k->x_block) return NULL;
+  *inner = run;
+  return all;
 }
 
 FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
@@ -210,55 +446,38 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
   k->x = &x;
   k->r = &r;
   choose_blocks(k);
+  const Size *outer = outer_rows(k, &n[0]);
   int64_t length, count;
   bool whole = size_is_int(n[1], &length) && length % k->r_block == 0;
   bool all = size_is_int(n[0], &count) && count % k->x_block == 0;
   k->x = writer_var(w, "x", all ? NULL : "x_mask", n[0], 1);
   k->r = writer_var(w, "r", whole ? NULL : "r_mask", n[1], 2);
+  if (outer) k->outer = writer_var(w, "outer", NULL, outer, 0);
   element(k, group->space, k->at);
-  writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", kernel_program(w, 0, graph_numel(g, space)));
+  const char *program = kernel_program(w, 0, graph_numel(g, space));
+  if (outer) {
+    writer_line(w, "outer = %s // tl.cdiv(%s, X)", program, writer_size(w, n[0]));
+    program = arena_printf(g->cx->arena, "%s %% tl.cdiv(%s, X)", program, writer_size(w, n[0]));
+    w->kernel->grid[1] = outer;
+    w->kernel->block[1] = 1;
+    w->kernel->flat = true;
+  }
+  writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", program);
   if (!all) writer_line(w, "x_mask = x < %s", writer_size(w, n[0]));
   if (k->held) {
     writer_line(w, "r = tl.arange(0, R)[None, :]");
     if (!whole) writer_line(w, "r_mask = r < %s", writer_size(w, n[1]));
   }
-  Map *levels = map_create(w->cx->arena, false);
+  k->levels = map_create(w->cx->arena, false);
+  k->laws = map_create(w->cx->arena, false);
+  k->length = writer_size(w, n[1]);
   int last = 0;
   for (int i = 0; i < group->n; i++) {
-    int l = level(k, group->roots[i], levels) - (group->roots[i]->op == GRAPH_REDUCE);
+    int l = level(k, group->roots[i]) - (group->roots[i]->op == GRAPH_REDUCE);
     if (l > last) last = l;
   }
-  for (int l = 0; l <= last; l++) {
-    VEC(Pending) pending = {0};
-    bool any = false;
-    for (int i = 0; i < group->n; i++) {
-      Tensor *t = group->roots[i];
-      bool reduces = t->op == GRAPH_REDUCE;
-      if (level(k, t, levels) - reduces != l) continue;
-      if (reduces) vec_push(w->cx->arena, &pending, (Pending){.t = t});
-      any |= reduces || has_rows(k, t);
-    }
-    for (int i = 0; i < pending.n; i++) begin(k, &pending.at[i]);
-    Map *outside = NULL;
-    if (any && !k->held) {
-      writer_line(w, "for start in range(0, %s, R):", writer_size(w, n[1]));
-      outside = writer_enter(w);
-      writer_line(w, "r = start + tl.arange(0, R)[None, :]");
-      if (!whole) writer_line(w, "r_mask = r < %s", writer_size(w, n[1]));
-    }
-    for (int i = 0; i < pending.n; i++) step(k, &pending.at[i]);
-    for (int i = 0; i < group->n; i++) {
-      Tensor *t = group->roots[i];
-      if (t->op != GRAPH_REDUCE && level(k, t, levels) == l && has_rows(k, t)) store(k, t);
-    }
-    if (outside) writer_leave(w, outside);
-    for (int i = 0; i < pending.n; i++) end(k, &pending.at[i]);
-    for (int i = 0; i < group->n; i++) {
-      Tensor *t = group->roots[i];
-      bool row = t->op == GRAPH_REDUCE || !has_rows(k, t);
-      if (row && level(k, t, levels) - (t->op == GRAPH_REDUCE) == l) store(k, t);
-    }
-  }
+  for (int l = 0; l <= last; l++) write_level(k, l);
+  if (k->r_block > TILE) w->kernel->num_warps = k->r_block / WARP;
   w->kernel->grid[0] = n[0];
   w->kernel->block[0] = k->x_block;
   writer_constant(w, "X", k->x_block);

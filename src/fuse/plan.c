@@ -17,6 +17,13 @@ static const char *const helper_texts[REDUCE_COUNT] = {
                       "    return tl.where(other, b, a), tl.where(other, j, i)\n",
 };
 
+static const char grouped_tile[] =
+    "def grouped_tile(program, rows, columns):\n"
+    "    \"\"\"Down 8 rows of tiles, then one column on.\"\"\"\n"
+    "    first = program // (8 * columns) * 8\n"
+    "    height = min(rows - first, 8)\n"
+    "    return first + program % (8 * columns) % height, program % (8 * columns) // height\n";
+
 /* What a scatter begins with: its operand, as a kernel that copies it into the scatter's buffer. */
 static FuseKernel *copy_kernel(FusePlan *p, Tensor *scatter) {
   FuseGroup group = {.kind = FUSE_POINT, .n = 1, .roots = &scatter};
@@ -41,6 +48,7 @@ static FuseKernel *kernel_of(FusePlan *p, const FuseGroup *group) {
     case FUSE_SCAN: return kernel_scan(p, group);
     case FUSE_SCATTER: return kernel_scatter(p, group);
     case FUSE_PRODUCT: return kernel_product(p, group);
+    case FUSE_STREAM: return kernel_stream(p, group);
   }
   return NULL;
 }
@@ -49,9 +57,12 @@ FusePlan *fuse_plan(Graph *g, const FuseOptions *o) {
   Arena *a = g->cx->arena;
   FusePlan *p = NEW(a, FusePlan);
   p->g = g;
+  p->target = o->target;
   p->names = map_create(a, true);
+  p->no_online = o->no_online || o->eager;
   p->stored = NEW_N(a, bool, g->at.n + 1);
   p->alias = NEW_N(a, Tensor *, g->at.n + 1);
+  p->stream = NEW_N(a, unsigned char, g->at.n + 1);
   FuseGroup **groups = fuse_groups(p, o);
   Buf text = {.arena = a};
   for (; *groups; groups++) {
@@ -61,6 +72,7 @@ FusePlan *fuse_plan(Graph *g, const FuseOptions *o) {
   buf_puts(&text, head);
   for (int i = 0; i < REDUCE_COUNT; i++)
     if (p->helpers[i]) buf_printf(&text, "\n\n@triton.jit\n%s", helper_texts[i]);
+  if (p->groups_tiles) buf_printf(&text, "\n\n@triton.jit\n%s", grouped_tile);
   for (int i = 0; i < p->kernels.n; i++) buf_printf(&text, "\n\n%s", p->kernels.at[i]->text);
   p->text = text.at;
   return p;

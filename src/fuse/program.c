@@ -1,25 +1,8 @@
 /* What nereid.h promises of tensor programs. */
 #include <stdlib.h>
 
-#include "fuse/fuse.h"
+#include "fuse/program.h"
 #include "graph/read/read.h"
-#include "runtime/runtime.h"
-
-struct nereid_fusion {
-  Context *cx;
-  Graph *g;
-  FusePlan *plan;
-  int64_t *symbols; /* values */
-  Dtype *narrowest;
-  uint64_t seed;
-  char *graph_text, *explain_text;
-  nereid_module *module;
-  nereid_device *device; /* of the buffers */
-  FuseMemory *memory;
-  int *place;   /* by tensor's id: input or output whose memory it is, counted from 0 and from -1; INT32_MAX */
-  void **slots; /* memory of stored tensors */
-  void *const *inputs, *const *outputs; /* of the run at hand */
-};
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
@@ -36,11 +19,12 @@ static void read_symbols(nereid_fusion *f, const nereid_fuse_input *inputs, int 
 }
 
 /* By tensor's id: the float with the fewest bits among what it is computed from. */
-static void find_narrowest(nereid_fusion *f) {
+static void find_narrowest(nereid_fusion *f, const FuseTarget *target) {
   f->narrowest = NEW_N(f->cx->arena, Dtype, f->g->at.n + 1);
   for (int i = 0; i < f->g->at.n; i++) {
     const Tensor *t = f->g->at.at[i];
     Dtype n = dtype_is_float(t->dtype) ? t->dtype : DT_F64;
+    if (t->op == GRAPH_PRODUCT && !strcmp(fuse_precision(target, t), "tf32")) n = DT_F16; /* as tf32 has */
     for (int k = 0; k < t->in_count; k++) {
       Dtype x = f->narrowest[t->in[k]->id];
       if (dtype_bits(x) < dtype_bits(n) || (x == DT_BF16 && n == DT_F16)) n = x;
@@ -49,10 +33,20 @@ static void find_narrowest(nereid_fusion *f) {
   }
 }
 
-static void read(nereid_fusion *f, const char *path, const char *function, const nereid_fuse_input *inputs, int n,
-                 const nereid_fuse_options *o) {
+static FuseTarget target_of(const nereid_device *d) {
+  static const struct { int sm, processors; } gpus[] = {{80, 108}, {90, 132}, {100, 148}};
+  if (!d) return (FuseTarget){0};
+  if (!d->cuda_sm) return (FuseTarget){!strcmp(d->kind->name, "cpu") ? TARGET_CPU : TARGET_ANY, d->threads, 0};
+  FuseTarget target = {TARGET_GPU, 128, d->cuda_sm};
+  for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
+    if (gpus[i].sm == d->cuda_sm) target.processors = gpus[i].processors;
+  return target;
+}
+
+static void read(nereid_fusion *f, const char *path, const char *graph_text, const char *function,
+                 const nereid_fuse_input *inputs, int n, const nereid_fuse_options *o) {
   Context *cx = f->cx;
-  Source *file = source_from_file(cx, path);
+  Source *file = graph_text ? source_from_text(cx, path, graph_text, strlen(graph_text)) : source_from_file(cx, path);
   if (!file) diag_fail(cx, (Span){0}, "cannot read %s", path);
   ReadInput *in = NEW_N(cx->arena, ReadInput, n + 1);
   for (int i = 0; i < n; i++) {
@@ -61,20 +55,30 @@ static void read(nereid_fusion *f, const char *path, const char *function, const
       diag_fail(cx, (Span){0}, "an array of %d dims", inputs[i].rank);
     memcpy(in[i].shape, inputs[i].shape, sizeof(int64_t) * (size_t)inputs[i].rank);
   }
-  f->g = graph_read(cx, file, function, n, in);
+  size_t length = strlen(path);
+  bool is_graph = graph_text || (length > 6 && !strcmp(path + length - 6, ".graph"));
+  f->g = is_graph ? graph_parse(cx, file) : graph_read(cx, file, function, n, in);
+  if (o && o->grad) graph_add_gradients(f->g, o->grad, n, in);
   graph_cse(f->g);
   graph_dce(f->g);
   graph_verify(f->g, "cse and dce");
+  FuseOptions options = {
+      .eager = o && o->eager, .no_online = o && o->no_online, .target = target_of(o ? o->device : NULL)};
+  if (!o || (!o->eager && !o->no_online)) {
+    fuse_simplify(f->g);
+    fuse_split_dependent(f->g, &options.target);
+    graph_verify(f->g, "simplifying");
+  }
   if (!o || !o->eager) {
-    fuse_split_reductions(f->g);
+    fuse_split_reductions(f->g, &options.target);
+    graph_dce(f->g);
     graph_verify(f->g, "splitting reductions");
   }
   read_symbols(f, inputs, n);
-  find_narrowest(f);
-  FuseOptions options = {.eager = o && o->eager};
-  f->plan = fuse_plan(f->g, &options);
+  find_narrowest(f, &options.target);
   Buf text = {.arena = cx->arena}, explained = {.arena = cx->arena};
   graph_print(&text, f->g);
+  f->plan = fuse_plan(f->g, &options);
   fuse_explain(&explained, f->plan);
   f->graph_text = text.at;
   f->explain_text = explained.at;
@@ -84,6 +88,12 @@ nereid_status nereid_fuse(const char *path, const char *function, const nereid_f
                           const nereid_fuse_options *options, nereid_fusion **out, nereid_error **error) {
   if (!path) return error_null(error, "nereid_fuse", "path");
   if (!out) return error_null(error, "nereid_fuse", "out");
+  return fusion_create(path, NULL, function, inputs, n, options, out, error);
+}
+
+nereid_status fusion_create(const char *path, const char *graph_text, const char *function,
+                            const nereid_fuse_input *inputs, int n, const nereid_fuse_options *options,
+                            nereid_fusion **out, nereid_error **error) {
   nereid_options limits = {.limits = options ? options->limits : (nereid_limits){0}};
   nereid_fusion *f = calloc(1, sizeof *f);
   Context *cx = f ? context_within(&limits) : NULL;
@@ -95,7 +105,7 @@ nereid_status nereid_fuse(const char *path, const char *function, const nereid_f
   f->seed = options ? options->seed : 0;
   nereid_status status = NEREID_OK;
   if (context_try(cx)) {
-    read(f, path, function, inputs, n, options);
+    read(f, path, graph_text, function, inputs, n, options);
     context_end_try(cx);
   } else status = error_from_context(error, NEREID_BAD_SOURCE, cx);
   if (!status) status = nereid_module_load_string("fused.py", f->plan->text, &f->module, error);
@@ -107,16 +117,9 @@ nereid_status nereid_fuse(const char *path, const char *function, const nereid_f
   return status;
 }
 
-static void release(nereid_fusion *f) {
-  for (int i = 0; f->slots && i < f->memory->count; i++) nereid_free(f->device, f->slots[i]);
-  free(f->slots);
-  f->slots = NULL;
-  f->device = NULL;
-}
-
 void nereid_fusion_free(nereid_fusion *f) {
   if (!f) return;
-  release(f);
+  fusion_release(f);
   nereid_module_free(f->module);
   context_destroy(f->cx);
   free(f);
@@ -127,6 +130,7 @@ void nereid_fusion_free(nereid_fusion *f) {
 static nereid_tensor_info info_of(const nereid_fusion *f, const Tensor *t) {
   if (!t) return (nereid_tensor_info){.rank = -1};
   nereid_tensor_info info = {.name = t->name, .dtype = (nereid_dtype)t->dtype, .rank = t->rank};
+  info.is_state = t->op == GRAPH_INPUT && t->attr[0];
   info.narrowest = (nereid_dtype)f->narrowest[t->id];
   for (int d = 0; d < t->rank; d++)
     if (!size_value(t->size[d], f->symbols, &info.shape[d])) info.shape[d] = -1;
@@ -142,154 +146,34 @@ int nereid_fusion_input_count(const nereid_fusion *f) { return f->g->inputs.n; }
 int nereid_fusion_output_count(const nereid_fusion *f) { return f->g->outputs.n; }
 int nereid_fusion_kernel_count(const nereid_fusion *f) { return f->plan->kernels.n; }
 nereid_tensor_info nereid_fusion_input(const nereid_fusion *f, int i) { return info_of(f, f->g->inputs.at[i]); }
-nereid_tensor_info nereid_fusion_output(const nereid_fusion *f, int i) { return info_of(f, f->g->outputs.at[i]); }
+nereid_tensor_info nereid_fusion_output(const nereid_fusion *f, int i) {
+  nereid_tensor_info info = info_of(f, f->g->outputs.at[i]);
+  info.name = graph_output_name(f->g, i);
+  return info;
+}
+
+/* Drawn when it is asked for. */
+static const char *plot(nereid_fusion *f) {
+  if (!f->plot_text && context_try(f->cx)) {
+    Buf text = {.arena = f->cx->arena};
+    fuse_plot(&text, f->plan);
+    f->plot_text = text.at;
+    context_end_try(f->cx);
+  }
+  return f->plot_text;
+}
 
 const char *nereid_fusion_text(const nereid_fusion *f, const char *what) {
   if (!strcmp(what, "graph")) return f->graph_text;
   if (!strcmp(what, "code")) return f->plan->text;
+  if (!strcmp(what, "plot")) return plot((nereid_fusion *)f);
   return strcmp(what, "explain") ? NULL : f->explain_text;
-}
-
-static int64_t count_of(const nereid_fusion *f, const Tensor *t) {
-  int64_t n = 1, v;
-  for (int d = 0; d < t->rank; d++)
-    if (!size_value(t->size[d], f->symbols, &v) || v < 0 || __builtin_mul_overflow(n, v, &n)) return -1;
-  return n;
-}
-
-static int64_t bytes_of(const nereid_fusion *f, const Tensor *t) {
-  int64_t n = count_of(f, t), bytes;
-  return n < 0 || __builtin_mul_overflow(n, (int64_t)dtype_bytes(t->dtype), &bytes) ? -1 : bytes;
-}
-
-/* ---- running ----------------------------------------------------------------------------------------------------- */
-
-static nereid_status plan_memory(nereid_fusion *f, nereid_error **error) {
-  nereid_status status = NEREID_OK;
-  if (f->memory) return status;
-  if (context_try(f->cx)) {
-    int64_t *bytes = NEW_N(f->cx->arena, int64_t, f->g->at.n + 1);
-    for (int i = 0; i < f->g->at.n; i++) {
-      bytes[i] = f->plan->stored[i] ? bytes_of(f, f->g->at.at[i]) : 0;
-      if (bytes[i] < 0) diag_fail(f->cx, f->g->at.at[i]->span, "a tensor of this program does not fit in memory");
-    }
-    f->place = NEW_N(f->cx->arena, int, f->g->at.n + 1);
-    for (int i = 0; i < f->g->at.n; i++) f->place[i] = INT32_MAX;
-    for (int i = f->g->outputs.n - 1; i >= 0; i--)
-      if (f->g->outputs.at[i]) f->place[fuse_base(f->plan, f->g->outputs.at[i])->id] = -1 - i;
-    for (int i = 0; i < f->g->inputs.n; i++) f->place[f->g->inputs.at[i]->id] = i;
-    f->memory = fuse_memory(f->plan, bytes, f->place);
-    context_end_try(f->cx);
-  } else status = error_from_context(error, NEREID_OUT_OF_MEMORY, f->cx);
-  return status;
-}
-
-static nereid_status allocate(nereid_fusion *f, nereid_device *d, nereid_error **error) {
-  nereid_status status = plan_memory(f, error);
-  if (status || f->device == d) return status;
-  release(f);
-  f->slots = calloc((size_t)f->memory->count + 1, sizeof *f->slots);
-  if (!f->slots) return error_out_of_memory(error);
-  f->device = d;
-  for (int i = 0; i < f->memory->count && !status; i++)
-    status = nereid_alloc(d, f->memory->bytes[i], &f->slots[i], error);
-  if (status) release(f);
-  return status;
-}
-
-/* Results are computed where the caller wants them. */
-static void *buffer_of(const nereid_fusion *f, const Tensor *t) {
-  t = fuse_base(f->plan, t);
-  int place = f->place[t->id];
-  if (place == INT32_MAX) return f->slots[f->memory->slot[t->id]];
-  return place < 0 ? f->outputs[-1 - place] : f->inputs[place];
-}
-
-/* A kernel's arguments and grid for the run at hand; *args is malloc'ed. */
-static nereid_status arguments(const nereid_fusion *f, const FuseKernel *k, nereid_arg **args, int *n, int64_t grid[3],
-                               nereid_error **error) {
-  int count = k->buffer_count + k->symbol_count + k->seed + k->constant_count, i = 0;
-  nereid_arg *a = *args = calloc((size_t)count + 1, sizeof *a);
-  if (!a) return error_out_of_memory(error);
-  *n = count;
-  for (int b = 0; b < k->buffer_count; b++)
-    a[i++] = nereid_pointer(buffer_of(f, k->buffers[b]), (nereid_dtype)k->buffers[b]->dtype);
-  for (int b = 0; b < k->symbol_count; b++) a[i++] = nereid_int(f->symbols[k->symbols[b]->index]);
-  if (k->seed) a[i++] = nereid_int((int64_t)f->seed);
-  for (int b = 0; b < k->constant_count; b++) a[i++] = nereid_constexpr_int(k->constants[b]);
-  for (int d = 0; d < 3; d++) {
-    int64_t v = 1;
-    if (k->grid[d] && !size_value(k->grid[d], f->symbols, &v))
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: the grid does not fit in 63 bits", k->name);
-    grid[d] = k->grid[d] ? (v + k->block[d] - 1) / k->block[d] : 1;
-  }
-  return NEREID_OK;
-}
-
-static nereid_status launch(nereid_fusion *f, const FuseKernel *k, nereid_stream *s, nereid_error **error) {
-  nereid_arg *args = NULL;
-  int64_t grid[3];
-  int n;
-  nereid_status status = arguments(f, k, &args, &n, grid, error);
-  if (!status) status = nereid_launch(f->device, s, f->module, k->name, grid, args, n, NULL, error);
-  free(args);
-  return status;
-}
-
-/* All kernels at once, on all processors. What fails says so when it is launched. */
-static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
-  nereid_fusion *f = arg;
-  for (int64_t i = begin; i < end; i++) {
-    nereid_arg *args = NULL;
-    int64_t grid[3];
-    int n;
-    nereid_function *function = NULL;
-    if (!arguments(f, f->plan->kernels.at[i], &args, &n, grid, NULL) &&
-        !nereid_compile(f->device, f->module, f->plan->kernels.at[i]->name, args, n, NULL, &function, NULL))
-      nereid_function_free(function);
-    free(args);
-  }
-}
-
-static void compile_all(nereid_fusion *f) {
-  Pool *pool = f->plan->kernels.n > 1 ? pool_create(0) : NULL;
-  if (!pool) return;
-  pool_run(pool, f->plan->kernels.n, 1, compile_some, f);
-  pool_destroy(pool);
-}
-
-/* outputs and written inputs get their values when all kernels have run: these may read what is written */
-static nereid_status hand_over(nereid_fusion *f, nereid_stream *s, void *const *outputs, nereid_error **error) {
-  Graph *g = f->g;
-  nereid_status status = NEREID_OK;
-  for (int i = 0; i < g->outputs.n && !status; i++)
-    if (g->outputs.at[i] && outputs[i] && buffer_of(f, g->outputs.at[i]) != outputs[i] && bytes_of(f, g->outputs.at[i]))
-      status = nereid_copy_async(f->device, s, outputs[i], buffer_of(f, g->outputs.at[i]),
-                                 bytes_of(f, g->outputs.at[i]), error);
-  for (int i = 0; i < g->writes.n && !status; i++)
-    if (g->writes.at[i].value != g->writes.at[i].input)
-      status = nereid_copy_async(f->device, s, buffer_of(f, g->writes.at[i].input), buffer_of(f, g->writes.at[i].value),
-                                 bytes_of(f, g->writes.at[i].input), error);
-  return status;
-}
-
-nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_stream *s, void *const *inputs,
-                                void *const *outputs, nereid_error **error) {
-  if (!f) return error_null(error, "nereid_fusion_run", "f");
-  if (!d) return error_null(error, "nereid_fusion_run", "d");
-  bool first = f->device != d;
-  nereid_status status = allocate(f, d, error);
-  f->inputs = inputs;
-  f->outputs = outputs;
-  if (!status && first) compile_all(f);
-  for (int i = 0; i < f->plan->kernels.n && !status; i++) status = launch(f, f->plan->kernels.at[i], s, error);
-  return status ? status : hand_over(f, s, outputs, error);
 }
 
 /* ---- the reference ----------------------------------------------------------------------------------------------- */
 
 static double *in_doubles(nereid_fusion *f, const Tensor *t, const void *from) {
-  int64_t n = count_of(f, t);
+  int64_t n = fusion_count(f, t);
   double *out = n < 0 ? NULL : malloc(sizeof *out * (size_t)(n ? n : 1));
   size_t step = (size_t)dtype_bytes(t->dtype);
   for (int64_t i = 0; out && i < n; i++)
@@ -298,7 +182,7 @@ static double *in_doubles(nereid_fusion *f, const Tensor *t, const void *from) {
 }
 
 static void give(nereid_fusion *f, const Tensor *t, double *values, double *to) {
-  if (t && values && to) memcpy(to, values, sizeof *to * (size_t)count_of(f, t));
+  if (t && values && to) memcpy(to, values, sizeof *to * (size_t)fusion_count(f, t));
   free(values);
 }
 

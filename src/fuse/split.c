@@ -1,22 +1,72 @@
-/* A reduction of many elements to few would be the work of a few programs. It becomes two: parts of each row by many
- * programs, then the parts. */
+/* Reductions that are better computed otherwise, before kernels are planned.
+ *
+ * One of many elements to few would be the work of a few programs. It becomes two: parts of each row by many programs,
+ * then the parts.
+ *
+ * One over a small window (pooling) becomes elementwise work on the window's places: neighbours' windows overlap, so
+ * that each element is in the cache when the next one asks, and each place is read as rows are. */
 #include "fuse/fuse.h"
 
-enum { FEW_ROWS = 64, MANY = 1 << 17, LEAST_PART = 1024, MOST_PARTS = 512 };
+enum {
+  FEW_PROGRAMS = 128, /* parts do not fuse with what needs the whole: only where processors would stand idle */
+  MANY_PROGRAMS = 2048,
+  MANY = 1 << 17,        /* elements */
+  MANY_OF_ONE = 1 << 15, /* of a single row */
+  LEAST_PART = 2048,     /* of a part */
+  LEAST_ACROSS = 256,    /* and of one across rows */
+  MOST_PARTS = 512,
+  SIDE = 128,
+  WINDOW = 32, /* elements of a window */
+  K_SIDE = 64, /* of a tile of a product */
+  LEAST_K = 256
+};
+
+/* Whether neighbours in memory are results' neighbours, of which a program then takes SIDE. */
+static bool is_across(const Tensor *t) {
+  int d = t->in[0]->rank - 1;
+  while (d > 0 && size_is(t->in[0]->size[d], 1)) d--;
+  return !t->dim_count || t->dims[t->dim_count - 1] < d;
+}
 
 /* Into how many parts the first reduced dim is cut; 1: none. */
-static int64_t parts_of(Graph *g, const Tensor *t) {
+static int64_t parts_of(Graph *g, const Tensor *t, const FuseTarget *target) {
   int64_t rows, all, n;
   if (t->op != GRAPH_REDUCE || t->attr[0] == REDUCE_ARGMAX || t->attr[0] == REDUCE_ARGMIN) return 1;
   if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return 1;
-  if (!rows || rows >= FEW_ROWS || all < MANY || !size_is_int(t->in[0]->size[t->dims[0]], &n)) return 1;
-  int64_t best = 1;
-  for (int64_t c = 2; c <= MOST_PARTS && c <= n; c++)
-    if (n % c == 0 && all / rows / c >= LEAST_PART) best = c;
+  bool across = is_across(t);
+  int64_t few = target->kind == TARGET_CPU ? 2 * target->processors : FEW_PROGRAMS;
+  int64_t programs = across ? (rows + SIDE - 1) / SIDE : rows, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
+  if (!rows || programs >= few || all < (rows == 1 ? MANY_OF_ONE : MANY) ||
+      !size_is_int(t->in[0]->size[t->dims[0]], &n))
+    return 1;
+  for (int64_t c = 2; c <= MOST_PARTS && c <= n && (c == 2 || programs * c <= MANY_PROGRAMS); c++)
+    if (n % c == 0 && all / rows / c >= least) best = c;
   return best;
 }
 
-static Tensor *split(Graph *g, const Tensor *t, int64_t parts) {
+/* Of a product with few terms, which stream.c may compute again where it is needed: its rows are left whole. */
+static bool is_of_tile(Graph *g, const Tensor *t, const Size *count, Map *seen) {
+  stack_guard();
+  int64_t terms;
+  if (map_has(seen, t)) return false;
+  map_put(seen, t, g);
+  if (t->op == GRAPH_PRODUCT)
+    return graph_numel(g, t) == count && size_is_int(t->in[0]->size[t->rank - 1], &terms) && terms <= 256;
+  if (t->op != GRAPH_POINT && graph_ops[t->op].group != CLASS_VIEW) return false;
+  for (int i = 0; i < t->in_count; i++)
+    if (is_of_tile(g, t->in[i], count, seen)) return true;
+  return false;
+}
+
+int64_t fuse_parts(Graph *g, const Tensor *t, const FuseTarget *target) {
+  if (t->op != GRAPH_REDUCE || t->in[0]->rank == GRAPH_MAX_RANK) return 1;
+  if (is_of_tile(g, t->in[0], graph_numel(g, t->in[0]), map_create(g->cx->arena, false))) return 1;
+  return parts_of(g, t, target);
+}
+
+static Tensor *split(Graph *g, Tensor *t, const FuseTarget *target) {
+  int64_t parts = fuse_parts(g, t, target);
+  if (parts < 2) return NULL;
   Tensor *x = t->in[0];
   const Size *size[GRAPH_MAX_RANK];
   int64_t dims[GRAPH_MAX_RANK];
@@ -29,7 +79,125 @@ static Tensor *split(Graph *g, const Tensor *t, int64_t parts) {
   return graph_reshape(g, graph_reduce(g, (Reduction)t->attr[0], part, 1, (int64_t[]){d}), t->rank, t->size);
 }
 
-void fuse_split_reductions(Graph *g) {
+static bool has_windows(const Tensor *t) {
+  stack_guard();
+  if (t->op == GRAPH_UNFOLD) return true;
+  GraphClass class = graph_ops[t->op].group;
+  if (t->op == GRAPH_CONCAT || (class != CLASS_VIEW && t->op != GRAPH_POINT)) return false;
+  return has_windows(t->in[0]);
+}
+
+static bool is_small_window(const Tensor *t) {
+  int64_t n = 1, size;
+  if (t->attr[0] == REDUCE_ARGMAX || t->attr[0] == REDUCE_ARGMIN || !has_windows(t->in[0])) return false;
+  for (int i = 0; i < t->dim_count; i++) {
+    if (!size_is_int(t->in[0]->size[t->dims[i]], &size) || size > WINDOW) return false;
+    n *= size;
+  }
+  return n >= 2 && n <= WINDOW;
+}
+
+/* All places of the dims from `first` on. */
+static Tensor *unroll(Graph *g, const Tensor *t, Tensor *x, int first) {
+  static const PointOp ops[] = {
+      [REDUCE_SUM] = POINT_ADD, [REDUCE_PROD] = POINT_MUL, [REDUCE_MAX] = POINT_MAXIMUM, [REDUCE_MIN] = POINT_MINIMUM};
+  if (first == t->dim_count) return x;
+  Tensor *all = NULL;
+  int64_t n;
+  int d = (int)t->dims[first];
+  size_is_int(x->size[d], &n);
+  for (int64_t i = 0; i < n; i++) {
+    Tensor *one = unroll(g, t, graph_slice(g, x, d, size_int(g, i), size_int(g, 1), 1), first + 1);
+    all = all ? graph_point(g, ops[t->attr[0]], 2, (Tensor *[]){all, one}) : one;
+  }
+  return all;
+}
+
+/* A product of few tiles and a long k: parts of k by as many programs, and their sum. Of f16 the parts would be
+ * rounded.
+ */
+static Tensor *split_product(Graph *g, Tensor *t, const FuseTarget *target) {
+  Tensor *a = t->in[0], *b = t->in[1];
+  int rank = t->rank;
+  int64_t m, n, k, batches, parts = 1;
+  if (target->kind != TARGET_GPU || dtype_bits(t->dtype) < 32 || rank >= GRAPH_MAX_RANK) return NULL;
+  if (!size_is_int(t->size[rank - 2], &m) || !size_is_int(t->size[rank - 1], &n) ||
+      !size_is_int(a->size[rank - 1], &k) || !size_is_int(size_product(g, rank - 2, t->size), &batches))
+    return NULL;
+  int64_t tiles = (m + K_SIDE - 1) / K_SIDE * ((n + K_SIDE - 1) / K_SIDE) * batches;
+  for (int64_t c = 2; tiles * c <= 2 * target->processors && k / c >= LEAST_K; c++)
+    if (k % c == 0) parts = c;
+  if (parts < 2 || tiles > target->processors / 2) return NULL;
+  const Size *of_a[GRAPH_MAX_RANK], *of_b[GRAPH_MAX_RANK], *count = size_int(g, parts), *each = size_int(g, k / parts);
+  int64_t order[GRAPH_MAX_RANK];
+  for (int d = 0; d < rank - 2; d++) {
+    of_a[d] = of_b[d] = t->size[d];
+    order[d] = d;
+  }
+  of_a[rank - 2] = t->size[rank - 2];
+  of_a[rank - 1] = of_b[rank - 2] = count;
+  of_a[rank] = of_b[rank - 1] = each;
+  of_b[rank] = t->size[rank - 1];
+  order[rank - 2] = rank - 1;
+  order[rank - 1] = rank - 2;
+  order[rank] = rank;
+  Tensor *part = graph_product(g, graph_permute(g, graph_reshape(g, a, rank + 1, of_a), order),
+                               graph_reshape(g, b, rank + 1, of_b), t->attr[0]);
+  return graph_reshape(g, graph_reduce(g, REDUCE_SUM, part, 1, (int64_t[]){rank - 2}), rank, t->size);
+}
+
+/* x to the nearest number of tf32, by Veltkamp's splitting; what would overflow stays. */
+static Tensor *nearest_tf32(Graph *g, Tensor *x) {
+  Tensor *c = graph_point(g, POINT_MUL, 2, (Tensor *[]){x, graph_full(g, DT_F32, x->rank, x->size, 8193)});
+  Tensor *low = graph_point(g, POINT_SUB, 2, (Tensor *[]){c, x}),
+         *high = graph_point(g, POINT_SUB, 2, (Tensor *[]){c, low}), *size = graph_point(g, POINT_ABS, 1, &x),
+         *fits = graph_point(g, POINT_LT, 2, (Tensor *[]){size, graph_full(g, DT_F32, x->rank, x->size, 1e30)});
+  return graph_point(g, POINT_WHERE, 3, (Tensor *[]){fits, high, x});
+}
+
+/* The same of the array of which x is a view. */
+static Tensor *rounded_view(Graph *g, Tensor *x) {
+  stack_guard();
+  if (graph_ops[x->op].group != CLASS_VIEW || x->in_count != 1) return nearest_tf32(g, x);
+  Tensor *in = rounded_view(g, x->in[0]), *view = arena_copy(g->cx->arena, x, sizeof *x);
+  view->in = arena_copy(g->cx->arena, &in, sizeof(Tensor *));
+  view->id = g->at.n;
+  vec_push(g->cx->arena, &g->at, view);
+  return view;
+}
+
+static int64_t stored_elements(Graph *g, const Tensor *x) {
+  int64_t n;
+  while (graph_ops[x->op].group == CLASS_VIEW && x->in_count == 1) x = x->in[0];
+  return size_is_int(graph_numel(g, x), &n) ? n : INT64_MAX;
+}
+
+/* Tensor cores cut numbers to tf32, towards zero, so that results shrink. The smaller operand is rounded beforehand:
+ * what is left of the error is half of it. */
+static Tensor *round_operand(Graph *g, Tensor *t, const FuseTarget *target) {
+  if (strcmp(fuse_precision(target, t), "tf32")) return NULL;
+  int k = stored_elements(g, t->in[1]) < stored_elements(g, t->in[0]);
+  Tensor *in[] = {t->in[0], t->in[1]};
+  in[k] = rounded_view(g, in[k]);
+  return graph_product(g, in[0], in[1], true);
+}
+
+static Tensor *better(Graph *g, Tensor *t, const FuseTarget *target) {
+  if (t->op == GRAPH_PRODUCT) {
+    Tensor *rounded = round_operand(g, t, target), *parts = split_product(g, rounded ? rounded : t, target);
+    return parts ? parts : rounded;
+  }
+  if (t->op != GRAPH_REDUCE) return NULL;
+  return is_small_window(t) ? unroll(g, t, t->in[0], 0) : split(g, t, target);
+}
+
+void fuse_split_reductions(Graph *g, const FuseTarget *target) {
+  fuse_rewrite(g, better, target);
+  graph_cse(g);
+  graph_dce(g);
+}
+
+void fuse_rewrite(Graph *g, FuseRule rule, const FuseTarget *target) {
   int n = g->at.n;
   Tensor **old = g->at.at, **now = NEW_N(g->cx->arena, Tensor *, n + 1);
   memset(&g->at, 0, sizeof g->at);
@@ -37,11 +205,11 @@ void fuse_split_reductions(Graph *g) {
     Tensor *t = old[i];
     for (int k = 0; k < t->in_count; k++) t->in[k] = now[t->in[k]->id];
     g->place = t->span;
-    int64_t parts = t->op == GRAPH_REDUCE && t->in[0]->rank < GRAPH_MAX_RANK ? parts_of(g, t) : 1;
-    if (parts > 1) {
-      now[i] = split(g, t, parts);
-      now[i]->name = t->name;
-    } else {
+    int before = g->at.n;
+    now[i] = rule(g, t, target);
+    for (int k = before; k < g->at.n; k++) g->at.at[k]->id = INT32_MAX; /* no place of the old ones */
+    if (now[i]) now[i]->name = now[i]->name ? now[i]->name : t->name;
+    else {
       vec_push(g->cx->arena, &g->at, t);
       now[i] = t;
     }

@@ -2,6 +2,7 @@
  * another index; elementwise work is a line on the operands' values. What was computed at an index once is not computed
  * again. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "fuse/fuse.h"
 
@@ -71,19 +72,50 @@ static void count_symbols(Writer *w, const Index *at) {
   }
 }
 
+static void note_place(Map *map, const Tensor *t, const char *text) {
+  const char *before = map_get(map, t);
+  map_put(map, t, (void *)(!before || !strcmp(before, text) ? text : ""));
+}
+
+/* Whether indices up to n may not fit 32 bits; the kernel's variables then have 64. */
+static void note_extent(Writer *w, const Size *n) {
+  int64_t v;
+  if (!size_is_int(n, &v) || v >= (INT64_C(1) << 31) - 65536) w->wide = true;
+}
+
+/* Whether neighbours in memory lie far apart in the tile, which then needs a second axis. */
+static void note_turn(Writer *w, const Index *place) {
+  const IndexTerm *unit = NULL;
+  for (int i = 0; i < place->n; i++) {
+    const IndexTerm *t = &place->at[i];
+    if (!size_is(t->factor, 1)) continue;
+    if (size_is(t->below, 1) || unit) return;
+    unit = t;
+  }
+  if (!unit || unit->var->bit != 1 || w->turned_below) return;
+  w->turned_below = unit->below;
+  w->turned_size = unit->size ? unit->size : size_divide(w->g, unit->var->extent, unit->below);
+}
+
+static const char last_use[] = ", eviction_policy=\"evict_first\"";
+
 static FuseValue load(Writer *w, Tensor *t, const Index *at) {
   Index place = index_linear(w->g, t->rank, t->size, at);
   count_symbols(w, &place);
   const char *pointer = writer_buffer(w, t), *mask = writer_mask(w, &place, 0, NULL);
   unsigned bits = index_bits(&place);
   const char *text = spread(w, &place, w->condition_bits);
+  note_place(w->loaded_at, t, text);
+  note_turn(w, &place);
+  note_extent(w, graph_numel(w->g, t));
   bits |= w->condition_bits;
   Buf b = {.arena = w->cx->arena};
   buf_printf(&b, "tl.load(%s", pointer);
   if (place.n || !size_is(place.constant, 0) || w->condition_bits) buf_printf(&b, " + %s", text);
-  if (mask) buf_printf(&b, ", mask=%s", mask);
+  if (mask) buf_printf(&b, ", mask=%s%s", mask, w->zeros ? dtype_is_float(t->dtype) ? ", other=0.0" : ", other=0" : "");
+  if (w->last_use && bits == 3) buf_puts(&b, last_use);
   buf_putc(&b, ')');
-  if (dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32) buf_puts(&b, ".to(tl.float32)");
+  if (dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32 && !w->raw) buf_puts(&b, ".to(tl.float32)");
   FuseValue v = variable(w, t, "value", bits, b.at);
   v.loaded = true;
   return v;
@@ -92,10 +124,15 @@ static FuseValue load(Writer *w, Tensor *t, const Index *at) {
 void writer_store(Writer *w, Tensor *t, const Index *at, FuseValue v) {
   Index place = index_linear(w->g, t->rank, t->size, at);
   count_symbols(w, &place);
-  const char *mask = writer_mask(w, &place, 0, NULL), *text = spread(w, &place, v.bits);
+  Index others[4]; /* axes along which it has one place: only what is there is stored */
+  int n = 0;
+  for (int i = 0; i < w->vars.n && n < 4; i++)
+    if (w->vars.at[i]->bit & v.bits & ~index_bits(&place)) others[n++] = index_var(w->g, w->vars.at[i]);
+  const char *mask = writer_mask(w, &place, n, others), *text = spread(w, &place, v.bits);
   bool plain = !strcmp(text, "0");
-  writer_line(w, "tl.store(%s%s%s, %s%s%s)", writer_buffer(w, t), plain ? "" : " + ", plain ? "" : text, v.text,
-              mask ? ", mask=" : "", mask ? mask : "");
+  note_place(w->stored_at, t, text);
+  writer_line(w, "tl.store(%s%s%s, %s%s%s%s)", writer_buffer(w, t), plain ? "" : " + ", plain ? "" : text, v.text,
+              mask ? ", mask=" : "", mask ? mask : "", w->last_use && index_bits(&place) == 3 ? last_use : "");
 }
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------- */
@@ -141,26 +178,118 @@ static const char *point_text(Writer *w, const Tensor *t, FuseValue *in) {
     case POINT_NOT:
       if (from == DT_I1) return fill(w, "$0 == 0", in);
       break;
+    case POINT_SQRT:
+      if (from == DT_F64) return fill(w, "tl.sqrt($0)", in);
+      break;
     default: break;
   }
   return fill(w, graph_points[t->point].triton, in);
+}
+
+/* One division for a row of a tile, in place of one for each element. */
+static FuseValue inverse(Writer *w, FuseValue v) {
+  const char *key = arena_printf(w->cx->arena, "1 / %s", v.text);
+  FuseValue *known = map_get(w->memo, key);
+  if (known) return *known;
+  FuseValue r = v;
+  r.text = writer_name(w, "inverse");
+  writer_line(w, "%s = %s", r.text, key);
+  map_put(w->memo, key, arena_copy(w->cx->arena, &r, sizeof r));
+  return r;
+}
+
+bool writer_affine(Writer *w, Tensor *t, const Index *at, Index *out) {
+  stack_guard();
+  Graph *g = w->g;
+  Index in[GRAPH_MAX_RANK], x, y;
+  if (!dtype_is_int(t->dtype) || t->op == GRAPH_INPUT || (w->plan->stored[t->id] && !w->plan->alias[t->id]))
+    return false;
+  if (t->op == GRAPH_FULL) {
+    *out = index_constant(g, size_int(g, (int64_t)t->number));
+    return true;
+  }
+  if (t->op == GRAPH_IOTA) {
+    *out = index_add(g, index_scale(g, at[0], size_int(g, t->attr[1])), index_constant(g, size_int(g, t->attr[0])));
+    return true;
+  }
+  if (graph_ops[t->op].group == CLASS_VIEW && fuse_view_index(g, t, at, in)) return writer_affine(w, t->in[0], in, out);
+  if (t->op != GRAPH_POINT || dtype_bits(t->dtype) < 32) return false;
+  if (t->point == POINT_CONVERT) return writer_affine(w, t->in[0], at, out);
+  if (t->point != POINT_ADD && t->point != POINT_SUB) return false;
+  if (!writer_affine(w, t->in[0], at, &x) || !writer_affine(w, t->in[1], at, &y)) return false;
+  *out = index_add(g, x, t->point == POINT_ADD ? y : index_scale(g, y, size_int(g, -1)));
+  return true;
+}
+
+/* Whether an index fits in 32 bits, in which kernels count. */
+static bool is_small(const Index *a) {
+  int64_t c, most, factor, extent;
+  if (!size_is_int(a->constant, &c)) return false;
+  most = c < 0 ? -c : c;
+  for (int i = 0; i < a->n; i++) {
+    if (!size_is_int(a->at[i].factor, &factor) || !size_is_int(a->at[i].var->extent, &extent)) return false;
+    if (__builtin_mul_overflow(factor < 0 ? -factor : factor, extent + 65536, &extent) || extent >= INT32_MAX)
+      return false;
+    most += extent;
+  }
+  return most < INT32_MAX;
+}
+
+/* A comparison of places (causal masks) needs no arange of its own. */
+static bool compares_places(Writer *w, Tensor *t, const Index *at, FuseValue *out) {
+  FuseValue in[2];
+  Index i[2];
+  if (graph_points[t->point].result != RESULT_TEST) return false;
+  for (int k = 0; k < 2; k++) {
+    if (!writer_affine(w, t->in[k], at, &i[k]) || !is_small(&i[k])) return false;
+    in[k] = (FuseValue){.text = index_text(w->g, &i[k]), .bits = index_bits(&i[k])};
+  }
+  if (!i[0].n && !i[1].n) return false;
+  vec_push(w->cx->arena, &w->members, t);
+  *out =
+      variable(w, t, graph_points[t->point].name, in[0].bits | in[1].bits, fill(w, graph_points[t->point].triton, in));
+  return true;
+}
+
+/* Triton rounds a number to f32 before it meets a tensor of f64. */
+static bool is_inexact(Dtype t, const char *number) {
+  double v = strtod(number, NULL);
+  return t == DT_F64 && (double)(float)v != v && isfinite(v);
+}
+
+/* Narrow floats are equal as they would be stored: whether an element is the maximum of its row, which another kernel
+ * may have stored, is asked of its rounded value. */
+static void round_compared(Writer *w, const Tensor *t, FuseValue *in) {
+  Dtype type = t->in[0]->dtype;
+  if ((t->point != POINT_EQ && t->point != POINT_NE) || !dtype_is_float(type) || dtype_bits(type) >= 32) return;
+  for (int i = 0; i < 2; i++)
+    if (!in[i].literal) in[i].text = arena_printf(w->cx->arena, "(%s).to(%s)", in[i].text, triton_type(type));
 }
 
 static FuseValue point(Writer *w, Tensor *t, const Index *at) {
   FuseValue in[3];
   unsigned bits = 0;
   bool literals = true;
+  FuseValue places;
+  if (compares_places(w, t, at, &places)) return places;
   for (int i = 0; i < t->in_count; i++) {
     in[i] = writer_value(w, t->in[i], at);
     bits |= in[i].bits;
     literals &= in[i].literal;
   }
+  round_compared(w, t, in);
   int first = t->point == POINT_WHERE;
-  for (int i = 0; i < t->in_count; i++) /* numbers alone have no type */
-    if (in[i].literal && (literals || (first && in[1].literal && in[2].literal) || t->in_count == 3))
+  bool exact = !strncmp(graph_points[t->point].triton, "libdevice", 9); /* it promotes nothing */
+  for (int i = 0; i < t->in_count; i++)                                 /* numbers alone have no type */
+    if (in[i].literal && (literals || exact || is_inexact(t->in[i]->dtype, in[i].text) ||
+                          (first && in[1].literal && in[2].literal) || t->in_count == 3))
       in[i].text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", in[i].text, triton_compute_type(t->in[i]->dtype));
     else if (in[i].literal && in[i].text[0] == '-') in[i].text = arena_printf(w->cx->arena, "(%s)", in[i].text);
   vec_push(w->cx->arena, &w->members, t);
+  if (t->point == POINT_DIV && w->tile_at && in[0].bits == 3 && in[1].bits && in[1].bits != 3) {
+    in[1] = inverse(w, in[1]);
+    return variable(w, t, graph_points[t->point].name, bits, fill(w, "$0 * $1", in));
+  }
   return variable(w, t, graph_points[t->point].name, bits, point_text(w, t, in));
 }
 
@@ -170,6 +299,7 @@ static FuseValue point(Writer *w, Tensor *t, const Index *at) {
 static Index named(Writer *w, Index a, const Size *extent) {
   IndexVar *v = NEW(w->cx->arena, IndexVar);
   count_symbols(w, &a);
+  note_extent(w, extent);
   const char *name = writer_name(w, "i");
   writer_line(w, "%s = %s", name, index_text(w->g, &a));
   unsigned bits = index_bits(&a);
@@ -228,6 +358,7 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
   FuseValue v = writer_value(w, x, in), other = literal(w, t->dtype, t->number);
   w->conditions.n = n;
   w->condition_bits = outer;
+  if (v.loaded && w->zeros && t->number == 0) return v;
   if (v.literal) v.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", v.text, triton_compute_type(t->dtype));
   return variable(w, t, "padded", bits | v.bits,
                   arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, v.text, other.text));
@@ -315,6 +446,13 @@ static FuseValue gather(Writer *w, Tensor *t, const Index *at) {
     Index own = {.constant = size_int(w->g, 0)}; /* where the index itself is not there, nothing is loaded */
     for (int d = 0; d < t->rank; d++) own = index_add(w->g, own, at[d]);
     v->mask = plain_mask(w, &own);
+    if (v->mask && index_bits(&own) & ~i.bits) { /* one index for many elements: as many pointers as the mask has */
+      IndexVar one = *v;
+      Index alone = {
+          .n = 1, .at = &(IndexTerm){&one, size_int(w->g, 1), size_int(w->g, 1), NULL}, .constant = size_int(w->g, 0)};
+      v->text = writer_name(w, "i");
+      writer_line(w, "%s = %s", v->text, spread(w, &alone, index_bits(&own)));
+    }
     v->bit |= index_bits(&own);
   }
   vec_push(w->cx->arena, &w->members, t);
@@ -326,7 +464,7 @@ static FuseValue create(Writer *w, Tensor *t, const Index *at) {
   if (t->op == GRAPH_FULL) return literal(w, t->dtype, t->number);
   if (t->op == GRAPH_EXTENT) {
     const char *text =
-        arena_printf(w->cx->arena, "(%s).to(%s)", writer_size(w, t->sizes[0]), triton_compute_type(t->dtype));
+        arena_printf(w->cx->arena, "tl.full([], %s, %s)", writer_size(w, t->sizes[0]), triton_compute_type(t->dtype));
     return variable(w, t, "size", 0, text);
   }
   if (t->op == GRAPH_IOTA) {
@@ -340,26 +478,42 @@ static FuseValue create(Writer *w, Tensor *t, const Index *at) {
   }
   Index place = index_linear(g, t->rank, t->size, at);
   count_symbols(w, &place);
-  w->kernel->seed = true;
+  const char *seed = "seed";
+  if (g->seed) seed = arena_printf(w->cx->arena, "tl.load(%s)", writer_buffer(w, g->seed));
+  else w->kernel->seed = true;
   vec_push(w->cx->arena, &w->members, t);
   const char *text = index_text(g, &place);
   if (!place.n) text = arena_printf(w->cx->arena, "tl.full([], %s, tl.int32)", text);
   return variable(w, t, "random", index_bits(&place),
-                  arena_printf(w->cx->arena, "tl.rand(seed + %lld, %s)", (long long)t->attr[0], text));
+                  arena_printf(w->cx->arena, "tl.rand(%s + %lld, %s)", seed, (long long)t->attr[0], text));
+}
+
+static const char *key_of(Writer *w, const Tensor *t, const Index *at) {
+  Buf key = {.arena = w->cx->arena};
+  buf_printf(&key, w->raw ? "raw %d" : "%d", t->id);
+  for (int d = 0; d < t->rank; d++) {
+    buf_putc(&key, ',');
+    index_print(&key, &at[d]);
+  }
+  for (int i = 0; i < w->conditions.n; i++) buf_printf(&key, "&%s", w->conditions.at[i]);
+  if (w->raw) buf_puts(&key, "&raw");
+  if (w->zeros) buf_puts(&key, "&zeros");
+  return key.at;
+}
+
+void writer_know(Writer *w, const Tensor *t, const Index *at, FuseValue v) {
+  map_put(w->memo, key_of(w, t, at), arena_copy(w->cx->arena, &v, sizeof v));
+}
+
+void writer_hold(Writer *w, const Tensor *t, FuseValue v) {
+  map_put(w->held, t, arena_copy(w->cx->arena, &v, sizeof v));
 }
 
 FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
   stack_guard();
   FuseValue *known = map_get(w->held, t);
   if (known) return *known;
-  Buf key = {.arena = w->cx->arena};
-  buf_printf(&key, "%d", t->id);
-  for (int d = 0; d < t->rank; d++) {
-    buf_putc(&key, ',');
-    index_print(&key, &at[d]);
-  }
-  for (int i = 0; i < w->conditions.n; i++) buf_printf(&key, "&%s", w->conditions.at[i]);
-  known = map_get(w->memo, key.at);
+  known = map_get(w->memo, key_of(w, t, at));
   if (known) return *known;
   FuseValue v;
   bool own = false; /* stored by this very kernel: computed, not loaded */
@@ -369,12 +523,17 @@ FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
       case CLASS_CREATE: v = create(w, t, at); break;
       case CLASS_POINT: v = point(w, t, at); break;
       case CLASS_VIEW: v = view(w, t, at); break;
+      case CLASS_PRODUCT:
+        if (w->tile_at) {
+          v = w->tile_at(w, t, at);
+          break;
+        } /* fall through */
       default:
         if (t->op != GRAPH_GATHER)
           diag_fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id,
                     graph_ops[t->op].name);
         v = gather(w, t, at);
     }
-  map_put(w->memo, key.at, arena_copy(w->cx->arena, &v, sizeof v));
+  writer_know(w, t, at, v);
   return v;
 }

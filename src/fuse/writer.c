@@ -20,11 +20,13 @@ const char *triton_compute_type(Dtype t) { return triton_type(dtype_is_float(t) 
 
 /* Words that no variable may be called. */
 static const char *const taken[] = {
-    "and",    "as",   "assert",  "break",     "class",     "continue",  "def",      "del",   "elif",   "else",
-    "except", "for",  "from",    "global",    "if",        "import",    "in",       "is",    "lambda", "not",
-    "or",     "pass", "raise",   "return",    "try",       "while",     "with",     "yield", "None",   "True",
-    "False",  "tl",   "triton",  "libdevice", "range",     "float",     "int",      "max",   "min",    "abs",
-    "sum",    "seed", "max_nan", "min_nan",   "first_max", "first_min", "multiply", NULL};
+    "and",       "as",       "assert",       "break",  "class",  "continue", "def",       "del",     "elif",
+    "else",      "except",   "for",          "from",   "global", "if",       "import",    "in",      "is",
+    "lambda",    "not",      "or",           "pass",   "raise",  "return",   "try",       "while",   "with",
+    "yield",     "None",     "True",         "False",  "tl",     "triton",   "libdevice", "range",   "float",
+    "int",       "max",      "min",          "abs",    "sum",    "seed",     "max_nan",   "min_nan", "first_max",
+    "first_min", "multiply", "grouped_tile", "tile_m", "tile_n", "M",        "N",         "K",       "X",
+    "R",         "BLOCK",    "start",        NULL};
 
 Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   Context *cx = p->g->cx;
@@ -32,11 +34,13 @@ Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   *w = (Writer){.cx = cx, .g = p->g, .plan = p, .group = group, .indent = 1};
   w->kernel = NEW(cx->arena, FuseKernel);
   w->kernel->name = name;
-  w->body.arena = cx->arena;
+  w->body.arena = w->notes.arena = cx->arena;
   w->memo = map_create(cx->arena, true);
   w->held = map_create(cx->arena, false);
   w->names = map_create(cx->arena, true);
   w->buffers = map_create(cx->arena, false);
+  w->loaded_at = map_create(cx->arena, false);
+  w->stored_at = map_create(cx->arena, false);
   for (int i = 0; taken[i]; i++) map_put(w->names, taken[i], w);
   map_put(w->names, name, w);
   return w;
@@ -152,6 +156,16 @@ void writer_constant(Writer *w, const char *name, int64_t value) {
   k->constants[k->constant_count++] = value;
 }
 
+/* In the order of the buffers. */
+static const char **places(Writer *w, Map *map) {
+  const char **out = NEW_N(w->cx->arena, const char *, w->buffer_list.n + 1);
+  for (int i = 0; i < w->buffer_list.n; i++) {
+    const char *text = map_get(map, w->buffer_list.at[i]);
+    out[i] = text && *text ? text : NULL;
+  }
+  return out;
+}
+
 FuseKernel *writer_finish(Writer *w) {
   FuseKernel *k = w->kernel;
   Buf body = w->body;
@@ -171,8 +185,13 @@ FuseKernel *writer_finish(Writer *w) {
   buf_puts(&w->body, "):\n");
   buf_write(&w->body, body.at ? body.at : "", body.n);
   k->text = w->body.at;
+  k->notes = w->notes.at;
   k->buffer_count = w->buffer_list.n;
   k->buffers = w->buffer_list.at;
+  k->loaded_at = places(w, w->loaded_at);
+  k->stored_at = places(w, w->stored_at);
+  k->writes = NEW_N(w->cx->arena, bool, k->buffer_count + 1);
+  for (int i = 0; i < k->buffer_count; i++) k->writes[i] = map_get(w->stored_at, k->buffers[i]) != NULL;
   k->symbol_count = w->symbols.n;
   k->symbols = w->symbols.at;
   k->member_count = w->members.n;

@@ -14,24 +14,29 @@
  * they lie, transposed or not, in runs of 4 bytes at least, with addresses and masks that are known ahead: pure
  * arithmetic on the loop's variable, on what comes from outside, and on carried values that advance by such arithmetic
  * themselves; and on what such addresses hold (tables of pages, lists of rows), as nobody writes meanwhile: it is read
- * again, ahead, where there is such an iteration. Loops that write, wait or hold loops are left alone; num_stages=1, of
- * the loop or the launch, forbids it.
+ * again, ahead, where there is such an iteration. Loops that wait or hold loops are left alone, and what a loop stores
+ * must lie apart from what is read ahead (gpu/disjoint.h); num_stages=1, of the loop or the launch, forbids it.
  *
  * By tensor maps. Where such a tile is a box of an array (tile/analysis/regular.h) that the kernel has not written, one
  * thread asks for all of it, and threads compute no addresses: ring_tensor instead of ring_copy, ring_full beside the
  * ring_wait, and (ring_drain) what was asked for and not waited for is waited for after a loop inside others. A slot's
  * phase goes with its number, through loops around too. Conditions on arguments are the launch's to check (`require`).
  *
+ * A tile that is loaded once, before the loop, for its dots alone, comes by a map as well, to a ring of one slot: else
+ * it would go from registers to shared memory in each iteration.
+ *
  * Slots. What slot the next copy goes into, nobody may still read. All threads meet at the ring_wait: the iterations
  * before it are over. So with `slots` of them
  *
  *     dots that are waited for      the copy stands after the ring_wait, distance slots - 1
+ *     those to tensor memory        the copy stands after the dots and a wait for those of the iteration before
+ *                                   (gpu/tmem.c), distance slots - 1
  *     asynchronous ones             wgmma that adds to an accumulator which the loop only carries is waited for an
  *                                   iteration later: the ring_wait knows the iterations before the last one to be
  *                                   over. The copy stands after the dots, distance slots - 2
  */
-#include "gpu/loop.h"
-#include "tile/analysis/regular.h"
+#include "gpu/disjoint.h"
+#include "gpu/tmem.h"
 
 enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_AROUND = 8 };
 
@@ -44,22 +49,20 @@ typedef struct Ring {
   Value *from[REGULAR_DIMS], *map;
 } Ring;
 
-/* A slot, and the parity of the phase in which its next tile comes. */
-typedef struct Place {
-  Value *slot, *parity;
-} Place;
-
 typedef struct AsyncLoads {
   Func *f;
   const GpuOptions *o;
   Op *loop;
   Block *body;
-  Ring rings[MAX_RINGS];
-  int ring_count;
+  DisjointStores stores; /* the loop's */
+  Ring rings[MAX_RINGS], singles[MAX_RINGS];
+  int ring_count, single_count;
   int *needed; /* indices of carried values that addresses and masks are made of */
   int needed_count;
   Op *dots[MAX_RINGS]; /* asynchronous ones */
   int dot_count;
+  bool tmem; /* they add to tensor memory, of which so many columns */
+  int64_t columns;
   int slots, distance;
   Builder b;     /* where copies are made */
   Value *exists; /* whether there is the iteration that they are for */
@@ -89,6 +92,7 @@ static bool can_compute(AsyncLoads *p, const Value *v, bool may_read, int *left)
   }
   const Op *op = v->def;
   bool reads = op->code == OP_LOAD && !op_is_volatile(op);
+  if (reads && !disjoint_may_precede(&p->stores, op)) return false;
   if (reads ? !may_read : op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   for (int i = 0; i < op->in_count; i++)
     if (!can_compute(p, op->in[i], may_read, left)) return false;
@@ -152,7 +156,7 @@ static bool may_take_maps(const AsyncLoads *p) {
   int around = 0;
   for (const Op *loop = p->loop; loop; loop = loop->block->parent) {
     if (loop->code != OP_FOR || around++ > MAX_AROUND) return false;
-    bool own = loop != p->loop && !(p->f->persistent && !loop->block->parent);
+    bool own = loop != p->loop && !loop_runs_programs(p->f, loop);
     for (const Op *op = own ? loop->body[0]->first : NULL; op; op = op->next)
       if (writes(op)) return false;
     for (const Op *op = loop->block->first; op != loop; op = op->next)
@@ -200,6 +204,7 @@ static bool take_box(AsyncLoads *p, Op *op, Ring *out) {
 
 static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   if (op->code != OP_LOAD || op_is_volatile(op) || op->out[0]->type->rank != 2) return false;
+  if (!disjoint_may_precede(&p->stores, op)) return false;
   const Value *ptr = op->in[0], *mask = op_mask(op);
   const Type *t = op->out[0]->type;
   if (t->ptr || t->shape[0] < 16 || t->shape[1] < 16) return false;
@@ -228,7 +233,7 @@ static bool holds_loop(const Block *b) {
 }
 
 static bool is_in_ring(const AsyncLoads *p, const Value *v) {
-  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  v = loop_untransposed(v);
   for (int i = 0; i < p->ring_count; i++)
     if (p->rings[i].load->out[0] == v) return true;
   return false;
@@ -247,22 +252,81 @@ static bool lies_along(const AsyncLoads *p, const Value *v, int k) {
 
 /* A dot of two rings' tiles that adds to what the loop only carries for it. (Other operands are written to shared
  * memory where the dot stands: it has to be over before the next one.) */
-static bool can_be_async(const AsyncLoads *p, const Op *op) {
-  const Value *acc = op->in[2], *out = op->out[0];
-  if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || !layout_takes_wgmma(op, p->f->num_warps)) return false;
-  if (acc->block != p->body || acc->index < 1) return false;
-  if (out->type->dtype != DT_F32 && out->type->dtype != DT_I32) return false;
-  for (int k = 0; k < 2; k++) /* what is not of 16 bits warpgroups take along k alone */
-    if (!is_in_ring(p, op->in[k]) || (type_elem_bytes(op->in[k]->type) != 2 && !lies_along(p, op->in[k], k)))
+static bool can_be_async(AsyncLoads *p, const Op *op) {
+  if (!loop_carries_sum(p->body, op)) return false;
+  if (!p->tmem && (!gpu_has_wgmma(p->o) || !layout_takes_wgmma(op, p->f->num_warps))) return false;
+  for (int k = 0; k < 2; k++) {
+    bool along = lies_along(p, op->in[k], k);
+    if (!is_in_ring(p, op->in[k])) return false;
+    if (p->tmem ? type_elem_bytes(op->in[k]->type) != 2 && !along : !layout_wgmma_takes(op, k, along ? !k : k))
       return false;
-  return p->body->last->in[acc->index - 1] == out && loop_uses(p->body, acc) == 1 && loop_uses(p->body, out) == 1;
+  }
+  return !p->tmem || tmem_takes(p->f, p->o, p->loop, op, &p->columns);
+}
+
+/* ---- tiles that come once ---------------------------------------------------------------------------------------- */
+
+/* Whether the load, before the loop, is of a box of an array that dots of the loop take, and nobody else. */
+static bool is_single(AsyncLoads *p, const Op *op, Ring *out) {
+  const Type *t = op->out[0]->type;
+  const char *why;
+  if (op_is_volatile(op) || t->ptr || t->rank != 2 || t->shape[0] < 16 || t->shape[1] < 16) return false;
+  if (!is_tensor_type(t) || (op_other(op) && !loop_is_zero(op_other(op)))) return false;
+  if (loop_uses(p->f->body, op->out[0]) != loop_uses(p->body, op->out[0])) return false;
+  if (!goes_to_dots(p, op->out[0], 0) && !goes_to_dots(p, op->out[0], 1)) return false;
+  RegularTile *r = regular_tile(p->f, op, &why);
+  int inner = r ? r->dims[0].dim : -1;
+  if (inner < 0 || !is_same_tile(r, t, inner) || !goes_to_dots(p, op->out[0], inner)) return false;
+  *out = (Ring){.load = (Op *)op, .box = r, .inner = inner};
+  return true;
+}
+
+/* For products of warpgroups, which take both operands from shared memory; where no loop is around, whose turns would
+ * have to wait for each other. */
+static void find_singles(AsyncLoads *p) {
+  if (!gpu_has_wgmma(p->o) || !may_take_maps(p) || p->loop->block->parent) return;
+  for (const Op *op = p->body->first; op; op = op->next)
+    for (int k = 0; k < 2 && op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps); k++) {
+      const Op *load = loop_untransposed(op->in[k])->def;
+      if (!load || load->code != OP_LOAD || load->block != p->loop->block) continue;
+      bool known = p->single_count == MAX_RINGS;
+      for (int i = 0; i < p->single_count; i++) known |= p->singles[i].load == load;
+      if (!known && is_single(p, load, &p->singles[p->single_count])) p->single_count++;
+    }
+}
+
+static void put_single(AsyncLoads *p, Ring *r) {
+  Func *f = p->f;
+  Builder b = {.func = f, .block = r->load->block, .before = r->load, .span = r->load->span},
+          top = {.func = f, .block = f->body, .before = f->body->first, .span = r->load->span},
+          before = {.func = f, .block = p->loop->block, .before = p->loop, .span = r->load->span};
+  r->handle = ring_build(&b, r->load, r->inner, 1);
+  r->map = ring_map(&top, r->box);
+  RingPlace at = ring_first(&b);
+  Value *in[4 + REGULAR_DIMS] = {r->map, r->handle, at.slot, build_int(&b, type_number(f->cx, DT_I1), 1)};
+  for (int i = 0; i < r->box->guard_count; i++) in[3] = build_binary(&b, OP_AND, in[3], r->box->guards[i]);
+  for (int i = 0; i < r->box->count; i++) {
+    const Poly *start = r->box->dims[i].start;
+    in[4 + i] = poly_build(r->box->space, &b, start ? start : poly_int(r->box->space, 0), DT_I32, false);
+  }
+  build_op(&b, OP_RING_TENSOR, 4 + r->box->count, in, 0, NULL);
+  ring_full(&before, r->handle, at);
+  value_replace(r->load->out[0], ring_read(&b, r->handle, at.slot, r->load));
+  op_remove(r->load);
 }
 
 /* ---- how many slots ---------------------------------------------------------------------------------------------- */
 
-/* Bytes that dots of the body keep in shared memory beside the rings. */
+static bool has_map(const AsyncLoads *p) {
+  for (int i = 0; i < p->ring_count; i++)
+    if (p->rings[i].box) return true;
+  return false;
+}
+
+/* Bytes that dots of the body keep in shared memory beside the rings, and what a persistent kernel stores beside those
+ * that it goes on with. */
 static int64_t other_bytes(const AsyncLoads *p) {
-  int64_t bytes = 0;
+  int64_t bytes = has_map(p) && p->f->persistent ? ring_stored_bytes(p->f, p->o) : 0;
   for (const Op *op = p->body->first; op; op = op->next)
     for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
       const Value *v = op->in[k];
@@ -278,11 +342,10 @@ static int64_t other_bytes(const AsyncLoads *p) {
 static int choose_slots(const AsyncLoads *p, int64_t stages) {
   const GpuTarget *t = p->o->target;
   const GpuBudgets *budgets = t->budgets;
-  int64_t slot = 0, beside = other_bytes(p) + budgets->beside_rings, registers = budgets->beside_sums,
-          threads = p->f->num_warps * 32;
+  int64_t slot = 0, beside = other_bytes(p) + budgets->beside_rings,
+          registers = budgets->beside_sums + loop_sums(p->f, p->body), threads = p->f->num_warps * 32;
   for (int i = 0; i < p->ring_count; i++) slot += p->rings[i].bytes;
-  for (const Op *op = p->body->first; op; op = op->next)
-    if (op->code == OP_DOT) registers += type_numel(op->out[0]->type) / threads;
+  if (!slot) return 0;
   int64_t blocks = GPU_REGISTERS / (threads * registers), most = (t->shared_bytes - beside) / slot;
   if (blocks < 1) blocks = 1;
   int64_t shared = (t->machine.shared_bytes / blocks - GPU_SHARED_RESERVED - beside) / slot;
@@ -308,6 +371,7 @@ static Value *mask_ahead(AsyncLoads *p, Value *own, const Type *t) {
 }
 
 static Value *read_ahead(AsyncLoads *p, const Op *load) {
+  disjoint_require(&p->stores, load);
   Value *other = op_other(load), *mask = mask_ahead(p, op_mask(load), load->out[0]->type);
   Value *v = build_load(&p->b, compute(p, load->in[0]), mask, other ? compute(p, other) : NULL);
   memcpy(v->def->attr, load->attr, sizeof load->attr);
@@ -406,146 +470,47 @@ static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
 
-/* Builds what is done where `cond` holds. */
-static Builder branch_on(Builder *b, Value *cond) {
-  Op *branch = build_op(b, OP_IF, 1, &cond, 0, NULL);
-  Builder inside = {.func = b->func, .span = b->span};
-  for (int i = 0; i < 2; i++) {
-    Builder body = {.func = b->func, .block = block_create(b->func, branch), .span = b->span};
-    build_yield(&body, 0, NULL);
-    if (!i) inside.block = body.block, inside.before = body.block->last;
-  }
-  return inside;
-}
-
 static Op *wait_op(Builder *b, OpCode code, int64_t pending) {
   Op *op = build_op(b, code, 0, NULL, 0, NULL);
   op->attr[0] = pending;
   return op;
 }
 
-/* The slot after this one; the last one is followed by the first, in its next phase. */
-static Place next_place(AsyncLoads *p, Builder *b, Place at) {
-  const Type *t = at.slot->type;
-  Value *one = build_int(b, t, 1), *next = build_binary(b, OP_ADD, at.slot, one),
-        *wraps = build_cmp(b, CMP_EQ, next, build_int(b, t, p->slots));
-  return (Place){build_select(b, wraps, build_int(b, t, 0), next),
-                 build_select(b, wraps, build_binary(b, OP_XOR, at.parity, one), at.parity)};
-}
-
-static Value *carry(AsyncLoads *p, Op *loop, Value *first) {
-  Value *v = control_carry(p->f, loop, first, first);
-  v->axis = loop_constant_axis(p->f->cx, v->type);
-  return v;
-}
-
-/* Carried by the loop from `first` on. What comes next the caller says (yield). */
-static Place carry_place(AsyncLoads *p, Op *loop, Place first) {
-  return (Place){carry(p, loop, first.slot), carry(p, loop, first.parity)};
-}
-
-static void yield_place(Op *loop, Place at, Place next) {
-  loop->body[0]->last->in[at.slot->index - 1] = next.slot;
-  loop->body[0]->last->in[at.parity->index - 1] = next.parity;
-}
-
-static Place result_of(const Op *loop, Place at) {
-  return (Place){loop->out[at.slot->index - 1], loop->out[at.parity->index - 1]};
-}
-
 /* The place where the loop's first tile comes: that of the first slot, or what loops around it have come to. */
-static Place first_place(AsyncLoads *p, bool tensor) {
-  const Type *t = type_number(p->f->cx, DT_I32);
+static RingPlace first_place(AsyncLoads *p, bool tensor) {
   Op *loop = p->loop, *around[MAX_AROUND];
   int n = 0;
   for (Op *o = loop->block->parent; o && tensor; o = o->block->parent) around[n++] = o;
   Builder b = {.func = p->f, .block = (n ? around[n - 1] : loop)->block, .before = n ? around[n - 1] : loop};
-  Place at = {build_int(&b, t, 0), build_int(&b, t, 0)};
-  while (n--) at = carry_place(p, around[n], at);
+  RingPlace at = ring_first(&b);
+  while (n--) at = ring_carry(p->f, around[n], at);
   return at;
 }
 
 /* Loops around hand on what the loop has come to. */
-static void hand_on(AsyncLoads *p, Place begin, Place end) {
+static void hand_on(AsyncLoads *p, RingPlace begin, RingPlace end) {
   for (Op *o = p->loop->block->parent; o; o = o->block->parent) {
-    yield_place(o, begin, end);
-    end = result_of(o, begin);
-    begin = (Place){o->in[3 + begin.slot->index - 1], o->in[3 + begin.parity->index - 1]};
+    end = ring_yield(o, begin, end);
+    begin = (RingPlace){o->in[3 + begin.slot->index - 1], o->in[3 + begin.parity->index - 1]};
   }
 }
 
-static void ring_full(Builder *b, const Ring *r, Place at) {
-  Value *in[] = {r->handle, at.slot, at.parity};
-  build_op(b, OP_RING_FULL, 3, in, 0, NULL);
-}
-
-/* At the function's beginning, where arguments alone are known. */
-static void make_map(AsyncLoads *p, Ring *r) {
-  const RegularTile *t = r->box;
-  PolySpace *s = t->space;
-  Context *cx = p->f->cx;
-  Op *first = p->f->body->first;
-  Builder b = {.func = p->f, .block = p->f->body, .before = first, .span = r->load->span};
-  Value *in[2 * REGULAR_DIMS];
-  in[0] = t->offset->count ? build_addptr(&b, t->base, poly_build(s, &b, t->offset, DT_I64, true)) : t->base;
-  for (int i = 0; i < t->count; i++) {
-    in[1 + i] = t->dims[i].size ? poly_build(s, &b, t->dims[i].size, DT_I64, true)
-                                : build_int(&b, type_number(cx, DT_I64), (int64_t)1 << 31);
-    if (i) in[t->count + i] = poly_build(s, &b, t->dims[i].stride, DT_I64, true);
-  }
-  for (int i = 0; i < s->conditions.n; i++) {
-    const PolyCondition *c = &s->conditions.at[i];
-    Value *of = poly_build(s, &b, c->of, DT_I64, true), *n = build_int(&b, of->type, c->number);
-    Value *holds = c->need == POLY_AT_LEAST
-                       ? build_cmp(&b, CMP_GE, of, n)
-                       : build_cmp(&b, CMP_EQ, build_binary(&b, OP_REM, of, n), build_int(&b, of->type, 0));
-    build_op(&b, OP_REQUIRE, 1, &holds, 0, NULL);
-  }
-  const Type *type = t->base->type;
-  Op *map = build_op(&b, OP_TENSOR_MAP, 2 * t->count, in, 1, &type);
-  map->dim_count = t->count;
-  map->dims = NEW_N(cx->arena, int64_t, t->count);
-  for (int i = 0; i < t->count; i++) map->dims[i] = t->dims[i].box;
-  r->map = map->out[0];
-}
-
-typedef struct Replace {
-  Value *old, *by;
-  const Op *but;
-} Replace;
-
-static void replace_use(Op *op, void *arg) {
-  const Replace *r = arg;
-  for (int i = 0; i < op->in_count && op != r->but; i++)
-    if (op->in[i] == r->old) op->in[i] = r->by;
-}
-
+/* Maps are made at the function's beginning, where arguments alone are known. */
 static void make_rings(AsyncLoads *p) {
   for (int i = 0; i < p->ring_count; i++) {
     Ring *r = &p->rings[i];
-    const Type *t = r->load->out[0]->type, *handle = type_pointer(p->f->cx, t->dtype);
-    Op *ring = build_op(&p->b, OP_RING, 0, NULL, 1, &handle);
-    ring->attr[0] = p->slots;
-    ring->attr[1] = r->inner;
-    ring->dim_count = 2;
-    ring->dims = NEW_N(p->f->cx->arena, int64_t, 2);
-    for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
-    ring->span = r->load->span;
-    r->handle = ring->out[0];
-    r->handle->name = r->load->out[0]->name;
-    if (r->box) make_map(p, r);
+    r->handle = ring_build(&p->b, r->load, r->inner, p->slots);
+    Builder top = {.func = p->f, .block = p->f->body, .before = p->f->body->first, .span = r->load->span};
+    if (r->box) r->map = ring_map(&top, r->box);
   }
 }
 
 /* The slots of this iteration stand for its tiles. */
-static void read_rings(AsyncLoads *p, Place now) {
+static void read_rings(AsyncLoads *p, RingPlace now) {
   for (int i = 0; i < p->ring_count; i++) {
     Ring *r = &p->rings[i];
-    Value *in[] = {r->handle, now.slot};
     Builder here = {.func = p->f, .block = p->body, .before = r->load, .span = r->load->span};
-    Op *read = build_op(&here, OP_RING_READ, 2, in, 1, &r->load->out[0]->type);
-    read->out[0]->name = r->load->out[0]->name;
-    value_replace(r->load->out[0], read->out[0]);
+    value_replace(r->load->out[0], ring_read(&here, r->handle, now.slot, r->load));
   }
 }
 
@@ -553,25 +518,26 @@ static void rewrite(AsyncLoads *p) {
   Func *f = p->f;
   Op *loop = p->loop;
   Block *body = p->body;
-  bool async = p->dot_count > 0, tensor = false;
+  bool async = p->dot_count > 0, tensor = has_map(p);
   const Span *span = loop->span;
-  for (int i = 0; i < p->ring_count; i++) tensor |= p->rings[i].box != NULL;
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = span},
-          top = {.func = f, .block = body, .before = body->first, .span = span};
+          top = {.func = f, .block = body, .before = body->first, .span = span},
+          after = {.func = f, .block = loop->block, .before = loop->next, .span = span};
   p->b = before;
+  for (int i = 0; i < p->ring_count; i++) disjoint_require(&p->stores, p->rings[i].load);
   make_rings(p);
-  Place first = first_place(p, tensor), at = first;
+  RingPlace first = first_place(p, tensor), at = first;
   Value **carried = NEW_N(f->cx->arena, Value *, p->needed_count + 1), *exists;
   for (int i = 0; i < p->needed_count; i++) carried[i] = loop->in[3 + p->needed[i]];
   for (int s = 0; s < p->distance; s++) {
     Value *iv = variable_after(p, loop->in[0], s, &exists);
     begin_iteration(p, iv, carried);
     copy_all(p, exists, at.slot);
-    at = next_place(p, &p->b, at);
+    at = ring_next(&p->b, p->slots, at);
     build_op(&p->b, OP_RING_COMMIT, 0, NULL, 0, NULL);
     next_iteration(p, carried);
   }
-  Place now = carry_place(p, loop, first), ahead = carry_place(p, loop, at);
+  RingPlace now = ring_carry(p->f, loop, first), ahead = ring_carry(p->f, loop, at);
   for (int i = 0; i < p->needed_count; i++) {
     Value *of = body->args[1 + p->needed[i]];
     carried[i] = control_carry(f, loop, carried[i], carried[i]);
@@ -579,36 +545,30 @@ static void rewrite(AsyncLoads *p) {
     carried[i]->name = of->name;
   }
   for (int i = 0; i < p->ring_count; i++)
-    if (p->rings[i].box) ring_full(&top, &p->rings[i], now);
+    if (p->rings[i].box) ring_full(&top, p->rings[i].handle, now);
   wait_op(&top, OP_RING_WAIT, p->distance - 1);
   read_rings(p, now);
   p->b = async ? (Builder){.func = f, .block = body, .before = body->last, .span = span} : top;
-  if (async) wait_op(&p->b, OP_DOT_WAIT, p->dot_count);
+  if (async && p->tmem) tmem_put(f, loop, p->dots, p->dot_count, &p->b, &after);
+  else if (async) wait_op(&p->b, OP_DOT_WAIT, p->dot_count);
   Value *wanted, *iv = variable_after(p, body->args[0], p->distance, &exists);
   variable_after(p, body->args[0], p->distance - 1, &wanted);
   Value **next = NEW_N(f->cx->arena, Value *, p->needed_count + 1);
   begin_iteration(p, iv, carried);
   next_iteration(p, next);
   Builder outside = p->b;
-  p->b = branch_on(&outside, wanted);
+  p->b = loop_branch_on(&outside, wanted);
   copy_all(p, exists, ahead.slot);
   build_op(&outside, OP_RING_COMMIT, 0, NULL, 0, NULL);
   Builder end = {.func = f, .block = body, .before = body->last, .span = span};
-  Place later = next_place(p, &end, ahead);
-  yield_place(loop, now, next_place(p, &end, now));
-  yield_place(loop, ahead,
-              (Place){build_select(&end, wanted, later.slot, ahead.slot),
-                      build_select(&end, wanted, later.parity, ahead.parity)});
+  RingPlace later = ring_next(&end, p->slots, ahead);
+  ring_yield(loop, now, ring_next(&end, p->slots, now));
+  ring_yield(loop, ahead,
+             (RingPlace){build_select(&end, wanted, later.slot, ahead.slot),
+                         build_select(&end, wanted, later.parity, ahead.parity)});
   for (int i = 0; i < p->needed_count; i++) body->last->in[carried[i]->index - 1] = next[i];
-  Builder after = {.func = f, .block = loop->block, .before = loop->next, .span = span};
-  for (int i = 0; i < p->dot_count; i++) {
-    Value *out = loop->out[p->dots[i]->in[2]->index - 1];
-    p->dots[i]->attr[1] = 1;
-    Op *wait = build_op(&after, OP_DOT_WAIT, 1, &out, 1, &out->type);
-    Replace r = {out, wait->out[0], wait};
-    tile_walk(f->body, replace_use, &r);
-  }
-  Place read = result_of(loop, now), asked = result_of(loop, ahead);
+  for (int i = 0; i < p->dot_count && !p->tmem; i++) loop_leave_in_flight(&after, loop, p->dots[i]);
+  RingPlace read = ring_result(loop, now), asked = ring_result(loop, ahead);
   for (int i = 0; i < p->ring_count; i++) { /* what is left are tiles that do not exist: only later phases need that */
     Value *in[] = {p->rings[i].handle, read.slot, read.parity, asked.slot, asked.parity};
     if (p->rings[i].box && loop->block->parent) build_op(&after, OP_RING_DRAIN, 5, in, 0, NULL);
@@ -625,33 +585,30 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   AsyncLoads p = {.f = f, .o = o, .loop = loop, .body = loop->body[0]};
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages, step;
   bool wide = dtype_bits(loop->in[0]->type->dtype) == 64;
-  if (stages < 2 || loop_has_effects(p.body) || holds_loop(p.body)) return;
+  if (stages < 2 || holds_loop(p.body) || !disjoint_stores(f, p.body, &p.stores)) return;
   if (wide && !(value_is_const(loop->in[2], &step) && step > -(1 << 30) && step < 1 << 30)) return;
   p.needed = NEW_N(f->cx->arena, int, loop->out_count + 1);
   for (Op *op = p.body->first; op && p.ring_count < MAX_RINGS; op = op->next)
     if (is_wanted(&p, op, &p.rings[p.ring_count])) p.ring_count++;
   if (!p.ring_count) return;
+  p.tmem = gpu_has_tcgen05(o);
   for (Op *op = p.body->first; op && p.dot_count < MAX_RINGS; op = op->next)
     if (can_be_async(&p, op)) p.dots[p.dot_count++] = op;
   p.slots = choose_slots(&p, stages);
-  if (p.slots < 3) p.dot_count = 0;
+  ring_note_stages(f, o, stages, p.slots);
+  if (p.slots < 3 && !p.tmem) p.dot_count = 0;
   if (p.slots < 2) return;
-  p.distance = p.slots - (p.dot_count ? 2 : 1);
+  p.distance = p.slots - (p.dot_count && !p.tmem ? 2 : 1);
+  if (has_map(&p)) find_singles(&p);
+  for (int i = 0; i < p.single_count; i++) put_single(&p, &p.singles[i]);
   rewrite(&p);
-}
-
-static void visit_block(Func *f, const GpuOptions *o, Block *block) {
-  stack_guard();
-  for (Op *op = block->first; op; op = op->next) {
-    for (int i = 0; i < 2; i++)
-      if (op->body[i]) visit_block(f, o, op->body[i]);
-    if (op->code == OP_FOR) visit_loop(f, o, op);
-  }
 }
 
 void gpu_async_loads(Func *f, const GpuOptions *o) {
   if (!gpu_has_tensor_cores(o)) return;
   tile_resolve(f);
-  visit_block(f, o, f->body);
+  loop_visit(f, o, visit_loop);
   tile_resolve(f);
+  if (gpu_has_tcgen05(o)) tile_dce(f); /* what loops carried before */
+  tmem_note_left(f, o);
 }

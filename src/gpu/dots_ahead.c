@@ -17,6 +17,7 @@
  * iterations ahead, that have another dot for the result to wait for, and where a thread has registers for it.
  */
 #include "gpu/ahead.h"
+#include "gpu/ring.h"
 
 typedef struct Ahead {
   Func *f;
@@ -29,12 +30,8 @@ static bool in_body(const Ahead *p, const Value *v) { return value_block(v) == p
 
 /* The ring_read that v is, or a transpose of. */
 static Op *read_of(const Value *v) {
-  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  v = loop_untransposed(v);
   return v->def && v->def->code == OP_RING_READ ? v->def : NULL;
-}
-
-static int64_t registers_of(const Func *f, const Op *dot) {
-  return type_numel(dot->out[0]->type) / (32 * f->num_warps);
 }
 
 typedef struct Uses {
@@ -79,14 +76,11 @@ bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, cons
   for (int i = 0; i < end->in_count; i++)
     if (end->in[i] == dot->out[0]) return false;
   const GpuBudgets *budgets = o->target->budgets;
-  int64_t registers = budgets->beside_sums + registers_of(f, dot);
+  int64_t registers = budgets->beside_sums + loop_sum_registers(f, dot) + loop_sums(f, body);
   bool another = false;
-  for (const Op *op = body->first; op; op = op->next) {
-    if (op->code != OP_DOT) continue;
-    registers += registers_of(f, op);
-    another |= op != dot && !op->attr[1];
-  }
-  return ring && another && registers <= budgets->with_sums_ahead;
+  for (const Op *op = body->first; op; op = op->next) another |= op->code == OP_DOT && op != dot && !op->attr[1];
+  int most = gpu_thread_registers(f->num_warps);
+  return ring && another && registers <= (budgets->with_sums_ahead < most ? budgets->with_sums_ahead : most);
 }
 
 static bool is_read(const Value *v, void *arg) { return read_of(v) != NULL; }
@@ -127,15 +121,11 @@ static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
   Op *loop = p->loop, *use = ahead_first_step(p->body, dot);
   const Op *read = read_of(in_body(p, dot->in[0]) ? dot->in[0] : dot->in[1]);
   Value *slot = read->in[1];
-  const Type *t = slot->type;
   int64_t slots = read->in[0]->def->attr[0];
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = dot->span};
   Value *first = ahead_step(&before, use, dot, ahead_dot(&before, p->body, dot, loop->in[3 + slot->index - 1], false));
   Builder top = {.func = f, .block = p->body, .before = p->wait->next, .span = dot->span};
-  Value *next = build_binary(&top, OP_ADD, slot, build_int(&top, t, 1));
-  Value *wraps = build_cmp(&top, CMP_EQ, next, build_int(&top, t, slots));
-  next = build_select(&top, wraps, build_int(&top, t, 0), next);
-  Value *result = ahead_dot(&top, p->body, dot, next, true);
+  Value *result = ahead_dot(&top, p->body, dot, ring_next_slot(&top, slots, slot), true);
   Builder after = {.func = f, .block = p->body, .before = last_dot->next, .span = dot->span};
   Op *wait = build_op(&after, OP_DOT_WAIT, 1, &result, 1, &result->type);
   Value *carried = control_carry(f, loop, first, ahead_step(&after, use, dot, wait->out[0]));
@@ -146,18 +136,16 @@ static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
   if (use) op_remove(dot);
 }
 
-/* The slot after this one, and the parity of its phase. */
-static void next_place(Builder *b, int64_t slots, Value *slot, Value *parity, Value **next, Value **after) {
-  const Type *t = slot->type;
-  Value *one = build_int(b, t, 1), *sum = build_binary(b, OP_ADD, slot, one),
-        *wraps = build_cmp(b, CMP_EQ, sum, build_int(b, t, slots));
-  *next = build_select(b, wraps, build_int(b, t, 0), sum);
-  *after = build_select(b, wraps, build_binary(b, OP_XOR, parity, one), parity);
-}
-
 /* The value that the loop begins with where its body has this one. */
 static Value *at_first(const Op *loop, Value *v) {
   return value_block(v) == loop->body[0] ? loop->in[3 + v->index - 1] : v;
+}
+
+/* The operation goes by the place after its own. */
+static void place_later(Func *f, Op *op) {
+  Builder here = {.func = f, .block = op->block, .before = op, .span = op->span};
+  RingPlace next = ring_next(&here, op->in[0]->def->attr[0], (RingPlace){op->in[1], op->in[2]});
+  op->in[1] = next.slot, op->in[2] = next.parity;
 }
 
 /* Tiles that tensor maps bring are waited for an iteration earlier, too: the first one before the loop. What is waited
@@ -168,16 +156,12 @@ static void wait_earlier(Ahead *p) {
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = loop->span};
   for (Op *op = p->body->first; op; op = op->next) {
     if (op->code != OP_RING_FULL) continue;
-    Value *first[] = {op->in[0], at_first(loop, op->in[1]), at_first(loop, op->in[2])};
-    build_op(&before, OP_RING_FULL, 3, first, 0, NULL);
-    Builder here = {.func = f, .block = p->body, .before = op, .span = op->span};
-    next_place(&here, op->in[0]->def->attr[0], op->in[1], op->in[2], &op->in[1], &op->in[2]);
+    ring_full(&before, op->in[0], (RingPlace){at_first(loop, op->in[1]), at_first(loop, op->in[2])});
+    place_later(f, op);
   }
   for (Op *op = loop->next; op; op = op->next) {
     if (op->code != OP_RING_DRAIN) continue;
-    if (op->in[1]->def != loop) continue;
-    Builder here = {.func = f, .block = loop->block, .before = op, .span = op->span};
-    next_place(&here, op->in[0]->def->attr[0], op->in[1], op->in[2], &op->in[1], &op->in[2]);
+    if (op->in[1]->def == loop) place_later(f, op);
   }
 }
 
@@ -202,18 +186,9 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   tile_resolve(f);
 }
 
-static void visit_block(Func *f, const GpuOptions *o, Block *block) {
-  stack_guard();
-  for (Op *op = block->first; op; op = op->next) {
-    for (int i = 0; i < 2; i++)
-      if (op->body[i]) visit_block(f, o, op->body[i]);
-    if (op->code == OP_FOR) visit_loop(f, o, op);
-  }
-}
-
 void gpu_dots_ahead(Func *f, const GpuOptions *o) {
   if (!gpu_has_wgmma(o)) return;
   tile_resolve(f);
-  visit_block(f, o, f->body);
+  loop_visit(f, o, visit_loop);
   tile_resolve(f);
 }

@@ -11,12 +11,13 @@
  * .u64 each, in this order: uses_diag: address of a GpuDiag in memory that both sides reach; uses_list: address of a
  * GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1); inside: address of an
  * InstrumentBuffer (tile/passes/instrument.h). Last come tensor maps (LaneFunc.maps of them): 128 bytes each, aligned
- * to 64, of what gpu_plan_maps computes of the arguments; where it refuses, a kernel without maps must be launched.
+ * to 64, of what gpu_plan_maps computes of the arguments; where it refuses, another kernel must be launched.
  */
 #ifndef NEREID_GPU_H
 #define NEREID_GPU_H
 
 #include "gpu/lane/lane.h"
+#include "rt/gpu_memory.h"
 
 /* ---- target.c: one table ----------------------------------------------------------------------------------------- */
 
@@ -55,10 +56,13 @@ typedef struct GpuBudgets {
   int prefetched, beside_prefetched, beside_prefetched_dot;
   /* async_loads: slots of a ring; bytes of shared memory that the rings leave to others */
   int ring_slots, beside_rings;
-  /* async_loads, dots_ahead: what a loop takes beside its products' sums; the most with the sums of a product ahead */
-  int beside_sums, with_sums_ahead;
-  /* specialize: from so many warps on, and from so many registers a thread for the sums of a loop's products (fewer
-   * leave room for a second block, which does as well), it is done where nobody asks */
+  /* async_loads, dots_ahead: what a loop takes beside its products' sums; the most with the sums of a product ahead.
+   * dots_together: what a loop takes beside those of the sums that it has at a time */
+  int beside_sums, with_sums_ahead, beside_together;
+  /* dots_behind: what a loop takes beside its products' sums and what one of them takes an iteration later */
+  int beside_sums_behind;
+  /* specialize: of loops that do more than multiply, from so many warps on, and from so many registers a thread for the
+   * sums of their products (fewer leave room for a second block, which does as well), it is done where nobody asks */
   int specialized_warps, specialized_sums;
   /* the same, lower/convert_layout.c: bytes for a change of layout beside rings that are never free */
   int converted_parted;
@@ -75,6 +79,8 @@ typedef struct GpuBudgets {
   /* lane/place_shared.c: bytes of shared memory that a thread may take before they limit how many blocks are resident:
    * 2048 threads share at least 128 KiB */
   int free_shared;
+  /* ptx/ptxas.c: registers that a thread may be asked to do without for another block, in sixteenths */
+  int given_up;
   /* ptx/ptx.c: sums of a product from which on it is assembled as one; smaller ones are assembled soon enough, and take
    * fewer registers */
   int many_sums;
@@ -112,22 +118,6 @@ typedef struct GpuOccupancy {
 /* registers: of a thread; 0: not known. */
 GpuOccupancy gpu_occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps);
 
-/* ---- what device_print and device_assert leave, and programs that are listed ------------------------------------- */
-
-typedef struct GpuDiag {
-  uint32_t used;     /* words of `words` taken, by atomic addition; may exceed capacity: what did not fit was lost */
-  uint32_t capacity; /* in words */
-  uint32_t failed;   /* asserts that failed */
-  uint32_t reserved;
-  uint32_t words[]; /* records: site + 1, program x, y, z, flat element index, then two words a value (low first) */
-} GpuDiag;
-enum { GPU_RECORD_WORDS = 5 };
-typedef struct GpuProgramList {
-  int32_t grid[3];
-  int32_t reserved;
-  int64_t programs[];
-} GpuProgramList;
-
 /* ---- pipeline.c: the passes in order ----------------------------------------------------------------------------- */
 
 typedef struct GpuOptions {
@@ -142,6 +132,7 @@ typedef struct GpuOptions {
   bool specialize;       /* warps of their own copy tiles, where that can be, also where nobody asks for it */
   bool persist;          /* blocks run several programs, where they can */
   bool tensor_maps;      /* a launch computes LaneFunc.plan, and passes its maps */
+  bool apart;            /* and whether arrays lie apart */
   int without;           /* bits of what is left out: gpu_without() */
 } GpuOptions;
 /* options.c: of names with commas between; -1, and *wrong the first one that is none, else. */
@@ -149,8 +140,10 @@ int gpu_without(const char *names, const char **wrong);
 extern const char gpu_without_names[]; /* all, with commas between */
 bool gpu_leaves_out(const GpuOptions *o, const char *name);
 bool gpu_has_wgmma(const GpuOptions *o);
+bool gpu_has_tcgen05(const GpuOptions *o); /* products that add to tensor memory */
 bool gpu_has_tensor_cores(const GpuOptions *o);
-bool gpu_takes_tf32(const Func *f, const GpuOptions *o); /* products of f32, in 10 bits of a fraction */
+/* tf32.c: the longest chain of products of f32 that are taken in 10 bits of a fraction; 0: there is none. */
+int gpu_tf32_chain(const Func *f, const GpuOptions *o);
 /* Passes on tile IR; those that lower, which may run twice (pipeline.c); passes on lane IR. */
 typedef enum { GPU_TILE, GPU_LOWERING, GPU_LANE } GpuStage;
 typedef struct GpuRun GpuRun;
@@ -170,7 +163,9 @@ LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
 /* gpu/specialize.c: warps of their own copy tiles; whether they will, and why not */
 void gpu_specialize(Func *f, const GpuOptions *o);
-bool gpu_specializes(Func *f, const GpuOptions *o, const char **why);
+bool gpu_specializes(Func *f, const GpuOptions *o, bool persistent, const char **why);
+/* gpu/heavy_first.c: programs with more to do begin first */
+void gpu_heavy_first(Func *f, const GpuOptions *o);
 /* gpu/persist.c: a block runs several programs. Why that cannot be; NULL: it can. */
 void gpu_persist(Func *f, const GpuOptions *o);
 const char *gpu_cannot_persist(const Func *f, const GpuOptions *o);
@@ -183,10 +178,25 @@ void gpu_sink_masks(Func *f,
                     const GpuOptions *o); /* gpu/sink_masks.c: masks come after products that they need not pass */
 /* gpu/prefetch.c: loads of the next iteration of a loop, issued before this iteration's work */
 void gpu_prefetch(Func *f, const GpuOptions *o);
+void gpu_loads_ahead(Func *f, const GpuOptions *o);
 /* gpu/async_loads.c: loads that products take go to shared memory, several iterations ahead */
 void gpu_async_loads(Func *f, const GpuOptions *o);
+/* gpu/turn_dots.c: products of f32 the other way round, where warpgroups cannot take their second operand */
+void gpu_turn_dots(Func *f, const GpuOptions *o);
+/* gpu/tmem.c, lower/tmem.c: barriers that commits arrive at, one after the other */
+enum { TMEM_BARS = 3 };
+/* gpu/tensor_stores.c: a tile that is stored at a program's end goes by a tensor map */
+void gpu_tensor_stores(Func *f, const GpuOptions *o);
+/* gpu/late_sums.c: sums that loops carry are added up across lanes behind them */
+void gpu_late_sums(Func *f, const GpuOptions *o);
+/* gpu/late_scales.c: what multiplies a tile multiplies its maximum instead */
+void gpu_late_scales(Func *f, const GpuOptions *o);
 /* gpu/skip_masks.c: selects in loops are passed by where scalars tell that their mask holds */
 void gpu_skip_masks(Func *f, const GpuOptions *o);
+/* gpu/dots_behind.c: of those tiles, a dot is computed while the iteration after goes on */
+void gpu_dots_behind(Func *f, const GpuOptions *o);
+/* gpu/dots_together.c: dots that do not wait for each other are issued together */
+void gpu_dots_together(Func *f, const GpuOptions *o);
 /* gpu/dots_ahead.c: of those tiles, a dot is computed while the iteration before goes on */
 void gpu_dots_ahead(Func *f, const GpuOptions *o);
 /* lower/lower.c; register_limited: as where registers are short */
@@ -203,6 +213,7 @@ typedef struct GpuPtx {
   int threads;       /* of a block */
   size_t bounds_end; /* behind the directives that bound a launch: where another one fits */
   bool has_lines;    /* `.loc` */
+  int room;          /* of products on tensor cores: blocks that a multiprocessor has room for, registers aside */
   bool is_product;   /* multiplies tiles that its warps share, by multiply-adds, and does little else; no small one */
 } GpuPtx;
 

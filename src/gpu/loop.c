@@ -1,6 +1,18 @@
 /* What the passes on loops of the tile IR share. */
 #include "gpu/loop.h"
 
+static void visit_block(Func *f, const GpuOptions *o, LoopVisit visit, Block *block) {
+  stack_guard();
+  for (Op *op = block->first, *next; op; op = next) {
+    next = op->next; /* the visit may put the loop into a branch */
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) visit_block(f, o, visit, op->body[i]);
+    if (op->code == OP_FOR) visit(f, o, op);
+  }
+}
+
+void loop_visit(Func *f, const GpuOptions *o, LoopVisit visit) { visit_block(f, o, visit, f->body); }
+
 bool loop_has_effects(const Block *b) {
   stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
@@ -39,4 +51,77 @@ AxisInfo *loop_constant_axis(Context *cx, const Type *t) {
 bool loop_is_zero(const Value *v) {
   while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
   return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
+}
+
+const Value *loop_untransposed(const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  return v;
+}
+
+Builder loop_branch_on(Builder *b, Value *cond) {
+  Op *branch = build_op(b, OP_IF, 1, &cond, 0, NULL);
+  Builder inside = {.func = b->func, .span = b->span};
+  for (int i = 0; i < 2; i++) {
+    Builder body = {.func = b->func, .block = block_create(b->func, branch), .span = b->span};
+    build_yield(&body, 0, NULL);
+    if (!i) inside.block = body.block, inside.before = body.block->last;
+  }
+  return inside;
+}
+
+bool loop_runs_programs(const Func *f, const Op *loop) {
+  const Op *parent = loop->block->parent; /* the half of a specialized kernel */
+  return f->persistent && loop->code == OP_FOR && (!parent || (parent->code == OP_IF && !parent->block->parent));
+}
+
+int loop_program_axis(const Func *f, const Value *v) {
+  const Op *op = v->def;
+  if (!op) return -1;
+  if (op->code == OP_PROGRAM_ID) return f->persistent ? -1 : (int)op->attr[0];
+  const Op *loop = op->block->parent;
+  bool placed = op->code == OP_IF && op->out_count == 3 && loop && loop_runs_programs(f, loop);
+  for (const Op *before = op->prev; before && placed; before = before->prev) placed = before->code != OP_IF;
+  return placed ? v->index : -1;
+}
+
+/* ---- sums of dots ------------------------------------------------------------------------------------------------ */
+
+int64_t loop_sum_registers(const Func *f, const Op *dot) { return type_numel(dot->out[0]->type) / (32 * f->num_warps); }
+
+int64_t loop_sums(const Func *f, const Block *b) {
+  int64_t registers = 0;
+  for (const Op *op = b->first; op; op = op->next)
+    if (op->code == OP_DOT) registers += loop_sum_registers(f, op);
+  return registers;
+}
+
+bool loop_carries_sum(const Block *body, const Op *dot) {
+  if (dot->code != OP_DOT) return false;
+  const Value *acc = dot->in[2], *out = dot->out[0];
+  if (acc->block != body || acc->index < 1) return false;
+  if (out->type->dtype != DT_F32 && out->type->dtype != DT_I32) return false;
+  return body->last->in[acc->index - 1] == out && loop_uses(body, acc) == 1 && loop_uses(body, out) == 1;
+}
+
+typedef struct Replace {
+  Value *old, *by;
+  const Op *but;
+} Replace;
+
+static void replace_use(Op *op, void *arg) {
+  const Replace *r = arg;
+  for (int i = 0; i < op->in_count && op != r->but; i++)
+    if (op->in[i] == r->old) op->in[i] = r->by;
+}
+
+void loop_replace_but(Block *b, Value *old, Op *but) {
+  Replace r = {old, but->out[0], but};
+  tile_walk(b, replace_use, &r);
+}
+
+void loop_leave_in_flight(Builder *after, Op *loop, Op *dot) {
+  Value *out = loop->out[dot->in[2]->index - 1];
+  dot->attr[1] = 1;
+  Op *wait = build_op(after, OP_DOT_WAIT, 1, &out, 1, &out->type);
+  loop_replace_but(after->func->body, out, wait);
 }

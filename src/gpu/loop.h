@@ -5,6 +5,13 @@
 #include "gpu/gpu.h"
 #include "layout/layout.h"
 
+typedef void (*LoopVisit)(Func *f, const GpuOptions *o, Op *loop);
+void loop_visit(Func *f, const GpuOptions *o, LoopVisit visit); /* of each `for`, inner ones first */
+
+/* Whether the loop is that over the programs of a persistent kernel (gpu/persist.c). */
+bool loop_runs_programs(const Func *f, const Op *loop);
+/* Along which axis v is the program's number, in a persistent kernel too; -1: it is none. */
+int loop_program_axis(const Func *f, const Value *v);
 /* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
  * write. */
 bool loop_has_effects(const Block *b);
@@ -12,6 +19,17 @@ int loop_uses(const Block *b, const Value *v); /* how often the block, and block
 bool loop_leads_down(const Op *loop);          /* only a constant step may be negative */
 /* Of a tensor of type t whose elements are all equal. */
 AxisInfo *loop_constant_axis(Context *cx, const Type *t);
-bool loop_is_zero(const Value *v); /* a constant, each element of it */
+bool loop_is_zero(const Value *v);               /* a constant, each element of it */
+const Value *loop_untransposed(const Value *v);  /* what v is a transpose of, however often; else v */
+Builder loop_branch_on(Builder *b, Value *cond); /* builds what is done where cond holds */
+
+/* Registers of a thread for the sums of a dot, and of all dots of a block. */
+int64_t loop_sum_registers(const Func *f, const Op *dot);
+int64_t loop_sums(const Func *f, const Block *b);
+/* Whether the dot adds to what the loop of this body carries for it alone. */
+bool loop_carries_sum(const Block *body, const Op *dot);
+void loop_replace_but(Block *b, Value *old, Op *but); /* in b, all but `but` take its result for old */
+/* Such a dot is left in flight, and waited for after the loop. */
+void loop_leave_in_flight(Builder *after, Op *loop, Op *dot);
 
 #endif

@@ -2,13 +2,15 @@
 #include "gpu/gpu.h"
 
 /* What may be left out: passes by their names, and a few more. */
-static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead", "prefetch",
-                                       "sink_masks",  "skip_masks",  "wgmma",      "tensor_cores",
-                                       "persist",     "tensor_maps", "specialize"};
+static const char *const optional[] = {
+    "hoist_loads", "async_loads",  "dots_ahead",  "dots_behind", "prefetch",    "sink_masks",    "skip_masks",
+    "wgmma",       "tensor_cores", "late_scales", "late_sums",   "heavy_first", "dots_together", "persist",
+    "tensor_maps", "specialize",   "turn_dots",   "apart",       "loads_ahead", "tcgen05",       "tensor_stores"};
 enum { OPTIONAL = sizeof optional / sizeof *optional };
-const char gpu_without_names[] = "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, "
-                                 "tensor_cores, persist, tensor_maps, "
-                                 "specialize";
+const char gpu_without_names[] = "hoist_loads, async_loads, dots_ahead, dots_behind, dots_together, prefetch, "
+                                 "sink_masks, late_scales, late_sums, skip_masks, wgmma, "
+                                 "tensor_cores, heavy_first, persist, tensor_maps, "
+                                 "specialize, turn_dots, apart, loads_ahead, tcgen05, tensor_stores";
 
 static int bit_of(const char *name, size_t n) {
   for (int i = 0; i < OPTIONAL; i++)
@@ -37,12 +39,7 @@ bool gpu_has_wgmma(const GpuOptions *o) {
   return o->target->sm == 90 && !o->no_wgmma && gpu_has_tensor_cores(o) && !gpu_leaves_out(o, "wgmma");
 }
 
-static void find_tf32(Op *op, void *arg) {
-  if (op->code == OP_DOT && op->in[0]->type->dtype == DT_F32 && op->attr[0] == PRECISION_TF32) *(bool *)arg = true;
-}
-
-bool gpu_takes_tf32(const Func *f, const GpuOptions *o) {
-  bool found = false;
-  tile_walk(f->body, find_tf32, &found);
-  return found && gpu_has_tensor_cores(o);
+bool gpu_has_tcgen05(const GpuOptions *o) {
+  bool has = o->target->sm >= 100 && o->target->sm < 120;
+  return has && !o->no_wgmma && gpu_has_tensor_cores(o) && !gpu_leaves_out(o, "tcgen05");
 }

@@ -6,7 +6,9 @@
  * values are computed again rather than kept. Of tensor cores the assembler wants registers for reads of shared memory
  * that are under way: there, that comes first.
  */
+#include "gpu/disjoint.h"
 #include "gpu/gpu.h"
+#include "gpu/lane/table.h"
 #include "layout/layout.h"
 #include "tile/passes/instrument.h"
 
@@ -27,9 +29,9 @@ struct GpuRun {
 
 static void find_dots(Op *op, void *arg) {
   GpuRun *r = arg;
-  if (op->code != OP_DOT) return;
+  if (op->code != OP_DOT && op->code != OP_TMEM_DOT) return;
   r->dots = true;
-  r->on_tensor_cores |= layout_dot_is_mma(op);
+  r->on_tensor_cores |= op->code == OP_TMEM_DOT || layout_dot_is_mma(op);
 }
 
 static int needed_registers(GpuRun *r) {
@@ -78,13 +80,21 @@ enum {
 /* clang-format off */
 const GpuPass gpu_passes[] = {
     /*                                                      needs, gives, keeps */
+    {"turn_dots", GPU_TILE, gpu_turn_dots, NULL,           {ACCESS, 0, MAKES}}, /* products that hardware takes turned */
+    {"late_sums", GPU_TILE, gpu_late_sums, NULL,           {PLAIN, 0, MAKES}},  /* sums across lanes behind loops */
+    {"heavy_first", GPU_TILE, gpu_heavy_first, NULL,       {PLAIN, 0, MAKES}},  /* longer programs before others */
     {"persist", GPU_TILE, gpu_persist, NULL,               {PLAIN, 0, MAKES}},  /* a block runs several programs */
     {"specialize", GPU_TILE, gpu_specialize, NULL,         {ACCESS, 0, MAKES}}, /* warps of their own copy tiles */
+    {"tensor_stores", GPU_TILE, gpu_tensor_stores, NULL,   {ACCESS, 0, MAKES}}, /* tiles of results, by tensor maps */
     {"hoist_loads", GPU_TILE, gpu_hoist_loads, NULL,       {PLAIN, 0, MOVES}},  /* loads before reductions */
     {"async_loads", GPU_TILE, gpu_async_loads, NULL,       {ACCESS, 0, MAKES}}, /* products' tiles, iterations ahead */
+    {"dots_behind", GPU_TILE, gpu_dots_behind, NULL,       {PLAIN, 0, MAKES}},  /* products of the one before */
+    {"dots_together", GPU_TILE, gpu_dots_together, NULL,   {PLAIN, 0, MAKES}},  /* products before the first's work */
     {"dots_ahead", GPU_TILE, gpu_dots_ahead, NULL,         {PLAIN, 0, MAKES}},  /* products of the next iteration */
+    {"loads_ahead", GPU_TILE, gpu_loads_ahead, NULL,       {ACCESS, 0, MAKES}}, /* of recurrences, iterations ahead */
     {"prefetch", GPU_TILE, gpu_prefetch, NULL,             {ACCESS, 0, MAKES}}, /* loads of the next iteration */
     {"sink_masks", GPU_TILE, gpu_sink_masks, NULL,         {PLAIN, 0, MOVES}},  /* masks behind products */
+    {"late_scales", GPU_TILE, gpu_late_scales, NULL,       {PLAIN, 0, MAKES}},  /* scales behind maxima */
     {"skip_masks", GPU_TILE, gpu_skip_masks, NULL,         {PLAIN, 0, MAKES}},  /* masks that few iterations need */
     {"regions", GPU_TILE, regions, NULL,                   {0, 0, FUNC_ALL}},   /* what is timed, if instrumented */
     {"layout", GPU_TILE, choose, NULL,                     {ACCESS, LAID, LAYS}}, /* who holds which element */
@@ -101,14 +111,22 @@ const GpuPass gpu_passes[] = {
 };
 /* clang-format on */
 
+/* A block does the whole work of a program, whatever its num_ctas says of blocks that share it. It gets their warps, as
+ * long as each thread keeps what registers it may have. */
+enum { MOST_WARPS_OF_CTAS = 8 };
+static void take_ctas(Func *f) {
+  for (int n = f->num_ctas; n > 1 && 2 * f->num_warps <= MOST_WARPS_OF_CTAS; n /= 2) f->num_warps *= 2;
+}
+
 static void check_options(Func *f) {
   int n = f->num_warps;
   if (n < 1 || n > 32 || (n & (n - 1)))
     diag_fail_hint(f->cx, (Span){0}, "use 1, 2, 4, 8, 16 or 32",
                    "num_warps is %d, but a program on a GPU runs on a power of two of at most 32 warps", n);
-  if (f->num_ctas > 1)
-    diag_fail_hint(f->cx, (Span){0}, "leave num_ctas out",
-                   "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
+  n = f->num_ctas;
+  if (n < 1 || n > 16 || (n & (n - 1)))
+    diag_fail_hint(f->cx, (Span){0}, "use 1, 2, 4, 8 or 16",
+                   "num_ctas is %d, but a program is shared by a power of two of at most 16 blocks", n);
 }
 
 static void dump(const GpuRun *r, const char *after) {
@@ -149,13 +167,23 @@ static void run_stage(GpuRun *r, GpuStage stage) {
 }
 
 void gpu_lay_out(Func *f, const GpuOptions *o) {
+  take_ctas(f);
   GpuRun r = {.f = f, .o = o};
+  disjoint_begin(f, o);
   run_stage(&r, GPU_TILE);
+}
+
+/* A product that is rounded by itself cannot become part of a fused operation. */
+static void round_products(LaneOp *op, void *unused) {
+  (void)unused;
+  if (op->code == LANE_MUL && op->rounding == ROUND_DEFAULT && lane_kind_is_float(op->kind)) op->exact = true;
 }
 
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o) {
   check_options(f);
+  take_ctas(f);
   GpuRun r = {.f = f, .o = o, .register_limited = o->register_limited};
+  disjoint_begin(f, o);
   run_stage(&r, GPU_TILE);
   tile_walk(f->body, find_dots, &r);
   run_stage(&r, GPU_LOWERING);
@@ -166,5 +194,7 @@ LaneFunc *gpu_compile(Func *f, const GpuOptions *o) {
     if (needed_registers(&again) <= needed_registers(&r)) r = again;
   }
   run_stage(&r, GPU_LANE);
+  if (f->no_fusion) lane_walk(r.lane->body, round_products, NULL);
+  r.lane->max_registers = f->max_registers;
   return r.lane;
 }

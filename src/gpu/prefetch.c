@@ -7,9 +7,10 @@
  *                                                        yield %next
  *
  * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads
- * fill that time. Done for loops that hold such work, store nothing (what a store may change must not be read ahead)
- * and wait for nobody, and have loads whose addresses and masks are known an iteration ahead: pure arithmetic on the
- * loop's variable, on what comes from outside, and on carried values that advance by such arithmetic themselves.
+ * fill that time. Done for loops that hold such work and wait for nobody, and have loads whose addresses and masks are
+ * known an iteration ahead: pure arithmetic on the loop's variable, on what comes from outside, and on carried values
+ * that advance by such arithmetic themselves. What the loop stores must lie apart from what is read ahead
+ * (gpu/disjoint.h).
  * num_stages=1, of the loop or the launch, forbids it.
  *
  * What is read ahead stays in registers for an iteration, twice while the next comes in: it may take what the values
@@ -17,6 +18,7 @@
  * is read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie
  * idle for all the turns of those.
  */
+#include "gpu/disjoint.h"
 #include "gpu/loop.h"
 
 enum { MAX_COPIED = 96 };
@@ -25,6 +27,7 @@ typedef struct Prefetch {
   Func *f;
   Op *loop;
   Block *body;
+  DisjointStores stores; /* the loop's */
   Builder ahead, before; /* at the top of the body; before the loop */
   Value *next_iv;
   Map *copies[3]; /* by turn: what stands for a value of the body */
@@ -114,8 +117,8 @@ static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
   Builder *b = turn == TURN_FIRST ? &p->before : &p->ahead;
   b->span = load->span;
   const Type *t = load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
-  Value *all = build_splat(b, valid, t->rank, t->shape), *mask = all;
-  all->axis = loop_constant_axis(cx, mask_type);
+  Value *all = t->rank ? build_splat(b, valid, t->rank, t->shape) : valid, *mask = all;
+  if (t->rank) all->axis = loop_constant_axis(cx, mask_type);
   if (load->in_count > 1) {
     mask = build_binary(b, OP_AND, copy(p, load->in[1], turn), all);
     mask->axis = load->in[1]->axis;
@@ -166,7 +169,8 @@ static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop) 
 
 /* Takes what the load needs from *room, which may come out below nothing. */
 static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
-  if (op->code != OP_LOAD || op_is_volatile(op) || !op->out[0]->type->rank) return false;
+  if (op->code != OP_LOAD || op_is_volatile(op) || !disjoint_may_precede(&p->stores, op)) return false;
+  if (!op->out[0]->type->rank && !p->stores.count) return false;
   int left = MAX_COPIED;
   for (int i = 0; i < op->in_count; i++)
     if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) ||
@@ -179,9 +183,9 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
 static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Block *body = loop->body[0];
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
-  if (stages == 1 || !has_exchange(body) || loop_has_effects(body) || holds(body, OP_FOR) || holds(body, OP_WHILE))
-    return;
+  if (stages == 1 || !has_exchange(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
+  if (!disjoint_stores(f, body, &p.stores) || (!p.stores.count && loop_has_effects(body))) return;
   int64_t room = budget_in(f, o->target->budgets, loop);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
@@ -197,6 +201,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Value *first_valid = has_first(&p), *next_valid = has_next(&p, iv);
   for (int i = 0; i < loads.n; i++) {
     Op *load = loads.at[i];
+    disjoint_require(&p.stores, load);
     Value *first = load_of(&p, load, TURN_FIRST, first_valid), *next = load_of(&p, load, TURN_NEXT, next_valid);
     Value *now = control_carry(f, loop, first, next);
     now->name = load->out[0]->name;
@@ -207,17 +212,8 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   }
 }
 
-static void visit_block(Func *f, const GpuOptions *o, Block *block) {
-  stack_guard();
-  for (Op *op = block->first; op; op = op->next) {
-    for (int i = 0; i < 2; i++)
-      if (op->body[i]) visit_block(f, o, op->body[i]);
-    if (op->code == OP_FOR) visit_loop(f, o, op);
-  }
-}
-
 void gpu_prefetch(Func *f, const GpuOptions *o) {
   tile_resolve(f);
-  visit_block(f, o, f->body);
+  loop_visit(f, o, visit_loop);
   tile_resolve(f);
 }

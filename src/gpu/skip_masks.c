@@ -2,12 +2,14 @@
  *
  *     %seen = cmp %columns, %n {pred=lt}            %all = start + 63 < n, of scalars
  *     %t = select %seen, %s, %low            ->     %t = if %all { yield %s } else { the two operations; yield }
+ *     atomic_rmw %p, %x, %seen               ->     if %all { atomic_rmw %p, %x } else { atomic_rmw %p, %x, %seen }
  *
- * Done for selects of a loop's body, of 16 elements a thread (GpuBudgets.skipped_mask) or more, whose mask is made of
- * comparisons of 32-bit indices: sums of scalars and ranges. It holds for all elements when it does at the ends of the
- * ranges; those are computed in 64 bits, so that an index which wraps is no index that fits.
+ * Done for selects of a loop's body, of 16 elements a thread (GpuBudgets.skipped_mask) or more, and for atomics of as
+ * many whose old values nobody wants, where the mask is made of comparisons of 32-bit indices: sums of scalars and
+ * ranges. It holds for all elements when it does at the ends of the ranges; those are computed in 64 bits, so that an
+ * index which wraps is no index that fits.
  */
-#include "gpu/gpu.h"
+#include "gpu/loop.h"
 
 typedef struct Bounds {
   Value *low, *high; /* i64 scalars */
@@ -15,13 +17,11 @@ typedef struct Bounds {
 
 typedef struct Skip {
   Func *f;
-  Op *select, *loop;
-  Builder here, before; /* at the select; before its loop */
+  Op *op, *loop;
+  Builder here, before; /* at the operation; before its loop */
 } Skip;
 
-static Builder *builder_for(Skip *p, const Value *v) {
-  return value_block(v) == p->select->block ? &p->here : &p->before;
-}
+static Builder *builder_for(Skip *p, const Value *v) { return value_block(v) == p->op->block ? &p->here : &p->before; }
 
 static Value *wide(Skip *p, Builder *b, int64_t v) { return build_int(b, type_number(p->f->cx, DT_I64), v); }
 
@@ -132,48 +132,68 @@ static bool can_tell(const Value *mask) {
   }
 }
 
-/* v and what it is made of in this block, again. */
+/* A tensor v and the tensors that it is made of in this block, again; not what is loaded, reduced or branched for. */
 static Value *again(Builder *b, const Block *block, Value *v, Map *made) {
   stack_guard();
   Value *there = map_get(made, v);
   if (there) return there;
-  if (value_block(v) != block || !v->def) return v;
+  const Op *op = v->def;
+  if (value_block(v) != block || !op || !v->type->rank) return v;
+  if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return v;
   Map *operands = map_create(b->func->cx->arena, false);
-  for (int i = 0; i < v->def->in_count; i++) map_put(operands, v->def->in[i], again(b, block, v->def->in[i], made));
-  Op *twin = op_clone(b, v->def, operands);
-  twin->out[0]->axis = v->axis;
-  map_put(made, v, twin->out[0]);
-  return twin->out[0];
+  for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], again(b, block, op->in[i], made));
+  Op *twin = op_clone(b, op, operands);
+  for (int i = 0; i < op->out_count; i++) {
+    twin->out[i]->axis = op->out[i]->axis;
+    map_put(made, op->out[i], twin->out[i]);
+  }
+  return map_get(made, v);
 }
 
-/* The mask's own operations: those on tensors, which bounds took apart. */
-static void skip(Func *f, Op *select) {
-  Op *loop = select->block->parent;
-  Skip p = {.f = f, .select = select, .loop = loop};
-  p.here = (Builder){.func = f, .block = select->block, .before = select, .span = select->span};
-  p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = select->span};
-  Value *all = all_of(&p, select->in[0]);
-  if (!all) return;
-  const Type *t = select->out[0]->type;
-  Op *branch = build_op(&p.here, OP_IF, 1, &all, 1, &t);
-  Builder yes = {.func = f, .block = block_create(f, branch), .span = select->span};
+/* A branch on whether all elements of the operation's mask hold; *yes and *no build its bodies. NULL: nobody can say.
+ */
+static Op *branch_on_all(Func *f, Op *op, Value *mask, Builder *yes, Builder *no) {
+  Op *loop = op->block->parent;
+  Skip p = {.f = f, .op = op, .loop = loop};
+  p.here = (Builder){.func = f, .block = op->block, .before = op, .span = op->span};
+  p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = op->span};
+  Value *all = all_of(&p, mask);
+  if (!all) return NULL;
+  bool selects = op->code == OP_SELECT;
+  Op *branch = build_op(&p.here, OP_IF, 1, &all, selects, selects ? &op->out[0]->type : NULL);
+  *yes = (Builder){.func = f, .block = block_create(f, branch), .span = op->span};
+  *no = (Builder){.func = f, .block = block_create(f, branch), .span = op->span};
+  return branch;
+}
+
+/* The mask's own operations go along: those on tensors, which bounds took apart. */
+static Value *mask_again(Builder *no, const Op *op, Value *mask) {
+  return again(no, op->block, mask, map_create(no->func->cx->arena, false));
+}
+
+static void skip_select(Func *f, Op *select) {
+  Builder yes, no;
+  Op *branch = branch_on_all(f, select, select->in[0], &yes, &no);
+  if (!branch) return;
   build_yield(&yes, 1, &select->in[1]);
-  Builder no = {.func = f, .block = block_create(f, branch), .span = select->span};
-  Value *mask = again(&no, select->block, select->in[0], map_create(f->cx->arena, false));
-  Value *out = build_select(&no, mask, select->in[1], select->in[2]);
+  Value *out = build_select(&no, mask_again(&no, select, select->in[0]), select->in[1], select->in[2]);
   build_yield(&no, 1, &out);
   branch->out[0]->name = select->out[0]->name;
   value_replace(select->out[0], branch->out[0]);
   op_remove(select);
 }
 
-static bool depends_on_loop(const Value *v, const Block *body) {
-  stack_guard();
-  if (value_block(v) != body) return false;
-  if (!v->def) return true;
-  for (int i = 0; i < v->def->in_count; i++)
-    if (depends_on_loop(v->def->in[i], body)) return true;
-  return false;
+static void skip_atomic(Func *f, Op *op) {
+  Builder yes, no;
+  if (!branch_on_all(f, op, op->in[2], &yes, &no)) return;
+  Value *in[] = {op->in[0], op->in[1], mask_again(&no, op, op->in[2])};
+  for (int i = 0; i < 2; i++) {
+    Builder *b = i ? &no : &yes;
+    Op *twin = build_op(b, OP_ATOMIC_RMW, 2 + i, in, 1, &op->out[0]->type);
+    memcpy(twin->attr, op->attr, sizeof op->attr);
+    build_yield(b, 0, NULL);
+  }
+  op_remove(op);
 }
 
 static void visit_block(Func *f, const GpuOptions *o, Block *block) {
@@ -182,10 +202,14 @@ static void visit_block(Func *f, const GpuOptions *o, Block *block) {
     next = op->next;
     for (int i = 0; i < 2; i++)
       if (op->body[i] && op_info[op->code].effect == EFFECT_CONTROL) visit_block(f, o, op->body[i]);
-    if (op->code != OP_SELECT || !block->parent || block->parent->code != OP_FOR) continue;
+    bool is_atomic = op->code == OP_ATOMIC_RMW && op_mask(op) && !loop_uses(block, op->out[0]);
+    if ((op->code != OP_SELECT && !is_atomic) || !block->parent || block->parent->code != OP_FOR) continue;
     const Type *t = op->out[0]->type;
+    const Value *mask = is_atomic ? op_mask(op) : op->in[0];
     int64_t fewest = (int64_t)o->target->budgets->skipped_mask * 32 * f->num_warps;
-    if (t->rank && type_numel(t) >= fewest && depends_on_loop(op->in[0], block) && can_tell(op->in[0])) skip(f, op);
+    if (!t->rank || type_numel(t) < fewest || !can_tell(mask)) continue;
+    if (is_atomic) skip_atomic(f, op);
+    else skip_select(f, op);
   }
 }
 

@@ -25,7 +25,9 @@ static const GpuBudgets measured = {
     .ring_slots = 8,
     .beside_rings = 2048,
     .beside_sums = 72,
+    .beside_together = 48,
     .with_sums_ahead = 240,
+    .beside_sums_behind = 56,
     .specialized_warps = 8,
     .specialized_sums = 96,
     .converted_parted = 32 * KB,
@@ -39,6 +41,7 @@ static const GpuBudgets measured = {
     .shared_of_one = 5,
     .reduced = 32,
     .free_shared = 64,
+    .given_up = 3,
     .many_sums = 128,
 };
 

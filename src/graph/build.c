@@ -10,6 +10,7 @@ Graph *graph_create(Context *cx, const char *name) {
   g->name = arena_strdup(cx->arena, name);
   g->symbol_map = map_create(cx->arena, true);
   g->sizes = map_create(cx->arena, true);
+  g->numbers = map_create(cx->arena, false);
   return g;
 }
 
@@ -58,7 +59,19 @@ bool graph_same_shape(const Tensor *a, const Tensor *b) {
   return true;
 }
 
+void graph_name_output(Graph *g, int i, const char *name) {
+  while (g->output_names.n <= i) vec_push(g->cx->arena, &g->output_names, NULL);
+  g->output_names.at[i] = name;
+}
+
+const char *graph_output_name(const Graph *g, int i) {
+  const char *own = i < g->output_names.n ? g->output_names.at[i] : NULL;
+  return own || !g->outputs.at[i] ? own : g->outputs.at[i]->name;
+}
+
 const Size *graph_numel(Graph *g, const Tensor *t) { return size_product(g, t->rank, t->size); }
+
+bool graph_is_empty(Graph *g, const Tensor *t) { return size_is(graph_numel(g, t), 0); }
 
 int graph_dim(Graph *g, int64_t dim, int rank) {
   int n = rank ? rank : 1; /* a scalar may be asked for its dim 0 */
@@ -158,6 +171,14 @@ Tensor *graph_reduce(Graph *g, Reduction kind, Tensor *x, int n, const int64_t *
   for (int d = 0; d < x->rank; d++)
     if (out[d]) sorted[m++] = d;
   if (!m) return x;
+  for (int i = 0; i < m; i++) /* of nothing */
+    if (size_is(x->size[sorted[i]], 0)) return graph_full(g, x->dtype, x->rank, size, kind == REDUCE_PROD);
+  int64_t count;
+  const Size *reduced[GRAPH_MAX_RANK];
+  for (int i = 0; i < m; i++) reduced[i] = x->size[sorted[i]];
+  if (kind == REDUCE_SUM && x->op == GRAPH_FULL && dtype_is_float(x->dtype) &&
+      size_is_int(size_product(g, m, reduced), &count))
+    return graph_full(g, x->dtype, x->rank, size, x->number * (double)count);
   Tensor *t = make(g, GRAPH_REDUCE, index ? DT_I64 : x->dtype, x->rank, size, 1, &x);
   t->attr[0] = kind;
   set_dims(g, t, m, sorted);
@@ -187,6 +208,7 @@ Tensor *graph_permute(Graph *g, Tensor *x, const int64_t *dims) {
     size[d] = x->size[to[d]];
   }
   if (same) return x;
+  if (x->op == GRAPH_FULL) return graph_full(g, x->dtype, x->rank, size, x->number);
   if (x->op == GRAPH_PERMUTE) {
     for (int d = 0; d < x->rank; d++) to[d] = x->dims[to[d]];
     return graph_permute(g, x->in[0], to);
@@ -204,6 +226,7 @@ Tensor *graph_reshape(Graph *g, Tensor *x, int rank, const Size *const *size) {
   }
   Tensor shape = {.rank = rank, .size = (const Size **)size};
   if (graph_same_shape(x, &shape)) return x;
+  if (x->op == GRAPH_FULL) return graph_full(g, x->dtype, rank, size, x->number);
   if (x->op == GRAPH_RESHAPE) return graph_reshape(g, x->in[0], rank, size);
   return make(g, GRAPH_RESHAPE, x->dtype, rank, size, 1, &x);
 }
@@ -221,6 +244,7 @@ Tensor *graph_expand(Graph *g, Tensor *x, int rank, const Size *const *size) {
   for (int d = 0; d < rank; d++)
     if (x->size[d] != size[d] && !size_is(x->size[d], 1)) wrong(g, "only dims of size 1 expand", x, &like);
   if (graph_same_shape(x, &like)) return x;
+  if (x->op == GRAPH_FULL) return graph_full(g, x->dtype, rank, size, x->number);
   if (x->op == GRAPH_EXPAND) return graph_expand(g, x->in[0], rank, size);
   return make(g, GRAPH_EXPAND, x->dtype, rank, size, 1, &x);
 }
@@ -256,6 +280,7 @@ Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t 
     if (gap[d] < 0) diag_fail(g->cx, g->place, "padding of %lld elements between two", (long long)gap[d]);
   }
   if (nothing) return x;
+  if (graph_is_empty(g, x)) return graph_full(g, x->dtype, x->rank, size, value);
   Tensor *t = make(g, GRAPH_PAD, x->dtype, x->rank, size, 1, &x);
   set_dims(g, t, x->rank, gap);
   set_sizes(g, t, x->rank, low);
@@ -275,7 +300,12 @@ Tensor *graph_concat(Graph *g, int n, Tensor *const *in, int dim) {
     total = size_add(g, total, in[i]->size[dim]);
   }
   for (int d = 0; d < in[0]->rank; d++) size[d] = d == dim ? total : in[0]->size[d];
-  Tensor *t = make(g, GRAPH_CONCAT, in[0]->dtype, in[0]->rank, size, n, in);
+  Tensor **some = NEW_N(g->cx->arena, Tensor *, n);
+  int m = 0;
+  for (int i = 0; i < n; i++)
+    if (!size_is(in[i]->size[dim], 0)) some[m++] = in[i];
+  if (m < 2) return m ? some[0] : in[0];
+  Tensor *t = make(g, GRAPH_CONCAT, in[0]->dtype, in[0]->rank, size, m, some);
   set_dims(g, t, 1, (int64_t[]){dim});
   return t;
 }
@@ -301,6 +331,12 @@ Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step,
   Tensor *t = make(g, GRAPH_UNFOLD, x->dtype, x->rank + 1, size, 1, &x);
   set_dims(g, t, 4, (int64_t[]){dim, window, step, dilation});
   return t;
+}
+
+Tensor *graph_detach(Graph *g, Tensor *x, Tensor *twin) {
+  if (twin && (!graph_same_shape(x, twin) || x->dtype != twin->dtype))
+    wrong(g, "a tensor and the one that has its gradient are alike", x, twin);
+  return make(g, GRAPH_DETACH, x->dtype, x->rank, x->size, twin ? 2 : 1, (Tensor *[]){x, twin});
 }
 
 /* ---- places that are data, products ------------------------------------------------------------------------------ */
@@ -331,12 +367,15 @@ Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, 
   return t;
 }
 
-Tensor *graph_product(Graph *g, Tensor *a, Tensor *b) {
+Tensor *graph_product(Graph *g, Tensor *a, Tensor *b, bool tf32) {
   bool fits = a->rank == b->rank && a->rank >= 2 && a->dtype == b->dtype;
   for (int d = 0; fits && d < a->rank - 2; d++) fits = a->size[d] == b->size[d];
   if (!fits || a->size[a->rank - 1] != b->size[b->rank - 2])
     wrong(g, "a product takes [.., M, K] and [.., K, N] of one type", a, b);
   const Size *size[GRAPH_MAX_RANK];
   for (int d = 0; d < a->rank; d++) size[d] = d == a->rank - 1 ? b->size[d] : a->size[d];
-  return make(g, GRAPH_PRODUCT, a->dtype, a->rank, size, 2, (Tensor *[]){a, b});
+  if (graph_is_empty(g, a) || graph_is_empty(g, b)) return graph_full(g, a->dtype, a->rank, size, 0);
+  Tensor *t = make(g, GRAPH_PRODUCT, a->dtype, a->rank, size, 2, (Tensor *[]){a, b});
+  t->attr[0] = tf32;
+  return t;
 }

@@ -4,7 +4,7 @@
  * it lies: a view is an operation like any other, and costs nothing unless somebody has to store it. Sizes are
  * polynomials of symbols, so that one graph serves many shapes.
  *
- *     graph @softmax(%x: f32[n, 1000]) {
+ *     graph @softmax[n](%0 x: f32[n, 1000]) {
  *       %m = reduce %x {kind=max, dims=[1]} : f32[n, 1]
  *       %a = expand %m : f32[n, 1000]
  *       %d = sub %x, %a : f32[n, 1000]
@@ -121,6 +121,8 @@ struct Tensor {
   Span span;        /* in the user's file */
   int id;           /* its place in graph->at */
   int uses;         /* graph_count_uses() */
+  bool stale;       /* of a program that is being read: its memory has been written since */
+  void *rule;       /* of GRAPH_DETACH: how the reader differentiates it, or NULL (read/grad.c) */
   void *note;       /* scratch of who is at work */
 };
 
@@ -133,12 +135,16 @@ struct Graph {
   const char *name;
   VEC(Tensor *) at; /* operands first */
   VEC(Tensor *) inputs;
-  VEC(Tensor *) outputs; /* an entry is NULL where the program returns None */
+  VEC(Tensor *) outputs;          /* an entry is NULL where the program returns None */
+  VEC(const char *) output_names; /* by output; NULL or not there: its tensor's */
   VEC(GraphWrite) writes;
   VEC(const Symbol *) symbols;
-  Map *symbol_map, *sizes; /* name -> Symbol; text -> Size */
+  Map *symbol_map, *sizes; /* name -> Symbol; text -> Size that has symbols */
+  Map *numbers;            /* value -> Size */
   Span place;              /* given to each new operation */
   int streams;             /* of random numbers so far */
+  Tensor *seed;            /* an input whose one integer is their seed, or NULL: each run is given it */
+  void *reader;            /* who has made it from a file, or NULL */
 };
 
 Graph *graph_create(Context *cx, const char *name);
@@ -164,22 +170,28 @@ Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t 
                   double value);
 Tensor *graph_concat(Graph *g, int n, Tensor *const *in, int dim);
 Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step, int64_t dilation);
+/* x, of which gradients know nothing; with `twin`, they take it for twin. Gone when graph_cse has run. */
+Tensor *graph_detach(Graph *g, Tensor *x, Tensor *twin);
 Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim);
 Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, bool add);
-Tensor *graph_product(Graph *g, Tensor *a, Tensor *b);
+Tensor *graph_product(Graph *g, Tensor *a, Tensor *b, bool tf32); /* tf32: operands of f32 may be rounded to it */
 bool graph_same_shape(const Tensor *a, const Tensor *b);
+void graph_name_output(Graph *g, int i, const char *name);
+const char *graph_output_name(const Graph *g, int i); /* or NULL */
 const Size *graph_numel(Graph *g, const Tensor *t);
+bool graph_is_empty(Graph *g, const Tensor *t); /* for certain: a size of a symbol is not 0 */
 int graph_dim(Graph *g, int64_t dim, int rank); /* -1 is the last; fails when there is none */
 
 /* ---- print.c, parse.c, verify.c, passes.c ------------------------------------------------------------------------ */
 
 void graph_print(Buf *out, const Graph *g);
-void graph_print_type(Buf *out, const Tensor *t); /* "f32[2, n]" */
-Graph *graph_parse(Context *cx, const Source *text);
+void graph_print_type(Buf *out, const Tensor *t);    /* "f32[2, n]" */
+Graph *graph_parse(Context *cx, const Source *text); /* fails at the line that is wrong */
 /* Every operation's rule, once more from the finished graph; fails with the pass's name. */
 void graph_verify(Graph *g, const char *after);
+Tensor *graph_again(Graph *g, const Tensor *t); /* made anew from its operands and attributes: its rule */
 void graph_cse(Graph *g);
-void graph_dce(Graph *g); /* keeps all inputs */
+void graph_dce(Graph *g); /* keeps all inputs, and puts them first */
 void graph_count_uses(Graph *g);
 
 /* ---- reference.c: what is right ---------------------------------------------------------------------------------- */

@@ -21,9 +21,12 @@ void graph_dce(Graph *g) {
   for (int i = 0; i < g->writes.n; i++) g->writes.at[i].value->uses = g->writes.at[i].input->uses = 1;
   for (int i = g->at.n - 1; i >= 0; i--)
     for (int k = 0; g->at.at[i]->uses && k < g->at.at[i]->in_count; k++) g->at.at[i]->in[k]->uses = 1;
-  int n = 0;
+  Tensor **kept = NEW_N(g->cx->arena, Tensor *, g->at.n + 1);
+  int n = g->inputs.n;
+  for (int i = 0; i < n; i++) kept[i] = g->inputs.at[i];
   for (int i = 0; i < g->at.n; i++)
-    if (g->at.at[i]->uses || g->at.at[i]->op == GRAPH_INPUT) g->at.at[n++] = g->at.at[i];
+    if (g->at.at[i]->uses && g->at.at[i]->op != GRAPH_INPUT) kept[n++] = g->at.at[i];
+  memcpy(g->at.at, kept, sizeof(Tensor *) * (size_t)n);
   g->at.n = n;
   number(g);
   graph_count_uses(g);
@@ -40,6 +43,12 @@ static const char *key_of(Graph *g, const Tensor *t) {
   return b.at;
 }
 
+static Tensor *times_one(const Tensor *t) {
+  for (int i = 0; i < 2; i++)
+    if (t->in[i]->op == GRAPH_FULL && t->in[i]->number == 1) return t->in[1 - i];
+  return NULL;
+}
+
 void graph_cse(Graph *g) {
   Map *seen = map_create(g->cx->arena, true);
   number(g);
@@ -48,6 +57,15 @@ void graph_cse(Graph *g) {
     Tensor *t = g->at.at[i];
     for (int k = 0; k < t->in_count; k++) t->in[k] = t->in[k]->note;
     if (t->op == GRAPH_INPUT) continue;
+    if (t->op == GRAPH_DETACH) { /* gradients have been made */
+      t->note = t->in[0];
+      continue;
+    }
+    Tensor *x = t->op == GRAPH_POINT && t->point == POINT_MUL && dtype_is_float(t->dtype) ? times_one(t) : NULL;
+    if (x) {
+      t->note = x;
+      continue;
+    }
     const char *key = key_of(g, t);
     Tensor *same = map_get(seen, key);
     if (!same) map_put(seen, key, t);

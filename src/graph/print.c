@@ -9,6 +9,22 @@ void graph_print_type(Buf *out, const Tensor *t) {
 
 static void print_name(Buf *out, const Tensor *t) { buf_printf(out, "%%%d", t->id); }
 
+/* A user's name, in quotes unless it is a word. */
+static void print_word(Buf *out, const char *name) {
+  size_t n = strspn(name, "_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+  buf_putc(out, ' ');
+  if (*name && !name[n]) {
+    buf_puts(out, name);
+    return;
+  }
+  buf_putc(out, '"');
+  for (; *name; name++) {
+    if (*name == '"' || *name == '\\') buf_putc(out, '\\');
+    buf_putc(out, *name == '\n' ? ' ' : *name);
+  }
+  buf_putc(out, '"');
+}
+
 static void print_attribute(Buf *out, const Tensor *t, const char *name, size_t n, int *slot) {
   buf_printf(out, "%.*s=", (int)n, name);
   if (n == 4 && !memcmp(name, "dims", n)) {
@@ -43,17 +59,25 @@ static void print_op(Buf *out, const Tensor *t) {
   }
   buf_puts(out, " : ");
   graph_print_type(out, t);
-  if (t->name) buf_printf(out, "  // %s", t->name);
+  if (t->name) {
+    buf_puts(out, "  //");
+    print_word(out, t->name);
+  }
   buf_putc(out, '\n');
 }
 
 void graph_print(Buf *out, const Graph *g) {
-  buf_printf(out, "graph @%s(", g->name);
+  buf_printf(out, "graph @%s", g->name);
+  for (int i = 0; i < g->symbols.n; i++) buf_printf(out, "%s%s", i ? ", " : "[", g->symbols.at[i]->name);
+  buf_puts(out, g->symbols.n ? "](" : "(");
   for (int i = 0; i < g->inputs.n; i++) {
     buf_puts(out, i ? ", " : "");
-    print_name(out, g->inputs.at[i]);
+    const Tensor *t = g->inputs.at[i];
+    print_name(out, t);
+    if (t->name) print_word(out, t->name);
     buf_puts(out, ": ");
-    graph_print_type(out, g->inputs.at[i]);
+    graph_print_type(out, t);
+    if (t->attr[0]) buf_puts(out, " state");
   }
   buf_puts(out, ") {\n");
   for (int i = 0; i < g->at.n; i++)
@@ -70,6 +94,7 @@ void graph_print(Buf *out, const Graph *g) {
     buf_puts(out, i ? ", " : " ");
     if (g->outputs.at[i]) print_name(out, g->outputs.at[i]);
     else buf_puts(out, "none");
+    if (i < g->output_names.n && g->output_names.at[i]) print_word(out, g->output_names.at[i]);
   }
   buf_puts(out, "\n}\n");
 }

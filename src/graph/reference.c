@@ -199,6 +199,10 @@ static void product(Run *r, const Tensor *t, double *out) {
       }
 }
 
+static uint64_t seed_of(const Run *r) {
+  return r->g->seed ? (uint64_t)(int64_t)*r->arrays[r->g->seed->id].at : r->v->seed;
+}
+
 static void compute(Run *r, const Tensor *t, double *out) {
   const Array *y = &r->arrays[t->id];
   int64_t at[GRAPH_MAX_RANK];
@@ -209,7 +213,7 @@ static void compute(Run *r, const Tensor *t, double *out) {
         out[i] = t->op == GRAPH_FULL     ? t->number
                  : t->op == GRAPH_EXTENT ? (double)value_of(r, t, t->sizes[0])
                  : t->op == GRAPH_IOTA   ? (double)(t->attr[0] + i * t->attr[1])
-                                         : uniform(r->v->seed + (uint64_t)t->attr[0], (uint64_t)i);
+                                         : uniform(seed_of(r) + (uint64_t)t->attr[0], (uint64_t)i);
       break;
     case CLASS_POINT: {
       const double *in[3] = {0};
@@ -256,7 +260,7 @@ void graph_reference(Graph *g, const GraphValues *v) {
       const Tensor *t = g->at.at[i];
       shape(&r, t);
       Array *a = &r.arrays[i];
-      a->users = t->uses + 1;
+      a->users = t->uses + 1 + (t == g->seed); /* random numbers ask for it until the end */
       a->at = malloc(sizeof(double) * (size_t)(a->n ? a->n : 1));
       if (!a->at) out_of_memory(&r);
       if (t->op != GRAPH_INPUT) compute(&r, t, a->at);

@@ -13,6 +13,18 @@ static int compare_terms(const SizeTerm *a, const SizeTerm *b) { /* higher degre
 
 static NORETURN void too_large(Graph *g) { diag_fail(g->cx, g->place, "a size does not fit in 63 bits"); }
 
+/* Most sizes are numbers: they are found by value, and no text is made. */
+const Size *size_int(Graph *g, int64_t v) {
+  Size *s = map_get(g->numbers, (const void *)(intptr_t)v);
+  if (s) return s;
+  s = NEW(g->cx->arena, Size);
+  s->n = v != 0;
+  s->terms = arena_copy(g->cx->arena, &(SizeTerm){.factor = v}, sizeof *s->terms);
+  s->text = arena_printf(g->cx->arena, "%lld", (long long)v);
+  map_put(g->numbers, (const void *)(intptr_t)v, s);
+  return s;
+}
+
 /* terms in any order; like ones are added up */
 static const Size *make(Graph *g, int n, SizeTerm *terms) {
   for (int i = 1; i < n; i++)
@@ -28,6 +40,8 @@ static const Size *make(Graph *g, int n, SizeTerm *terms) {
     } else terms[m++] = terms[i];
     if (!terms[m - 1].factor) m--;
   }
+  if (!m) return size_int(g, 0);
+  if (!terms[0].degree) return size_int(g, terms[0].factor);
   Buf text = {.arena = g->cx->arena};
   for (int i = 0; i < m; i++) {
     int64_t f = terms[i].factor;
@@ -38,7 +52,6 @@ static const Size *make(Graph *g, int n, SizeTerm *terms) {
       buf_printf(&text, "%llu%s", (unsigned long long)size, terms[i].degree ? "*" : "");
     for (int k = 0; k < terms[i].degree; k++) buf_printf(&text, "%s%s", k ? "*" : "", terms[i].symbols[k]->name);
   }
-  if (!m) buf_putc(&text, '0');
   Size *s = map_get(g->sizes, text.at);
   if (s) return s;
   s = NEW(g->cx->arena, Size);
@@ -48,8 +61,6 @@ static const Size *make(Graph *g, int n, SizeTerm *terms) {
   map_put(g->sizes, s->text, s);
   return s;
 }
-
-const Size *size_int(Graph *g, int64_t v) { return make(g, v ? 1 : 0, &(SizeTerm){.factor = v}); }
 
 const Size *size_symbol(Graph *g, const char *name) {
   Symbol *s = map_get(g->symbol_map, name);
@@ -63,6 +74,12 @@ const Size *size_symbol(Graph *g, const char *name) {
 }
 
 static const Size *sum(Graph *g, const Size *a, const Size *b, int sign) {
+  int64_t x, y;
+  if (size_is_int(a, &x) && size_is_int(b, &y)) {
+    bool fits = sign > 0 ? !__builtin_add_overflow(x, y, &x) : !__builtin_sub_overflow(x, y, &x);
+    if (!fits) too_large(g);
+    return size_int(g, x);
+  }
   SizeTerm *t = NEW_N(g->cx->arena, SizeTerm, a->n + b->n + 1);
   for (int i = 0; i < a->n; i++) t[i] = a->terms[i];
   for (int i = 0; i < b->n; i++) {
@@ -86,6 +103,11 @@ static SizeTerm term_product(Graph *g, const SizeTerm *a, const SizeTerm *b) {
 }
 
 const Size *size_mul(Graph *g, const Size *a, const Size *b) {
+  int64_t x, y;
+  if (size_is_int(a, &x) && size_is_int(b, &y)) {
+    if (__builtin_mul_overflow(x, y, &x)) too_large(g);
+    return size_int(g, x);
+  }
   SizeTerm *t = NEW_N(g->cx->arena, SizeTerm, a->n * b->n + 1);
   for (int i = 0; i < a->n; i++)
     for (int k = 0; k < b->n; k++) t[i * b->n + k] = term_product(g, &a->terms[i], &b->terms[k]);
@@ -105,6 +127,8 @@ static bool term_divide(const SizeTerm *a, const SizeTerm *b, SizeTerm *out) {
 
 const Size *size_divide(Graph *g, const Size *a, const Size *b) {
   if (!b->n) return NULL;
+  int64_t x, y;
+  if (size_is_int(a, &x) && size_is_int(b, &y) && y != -1) return x % y ? NULL : size_int(g, x / y);
   const Size *rest = a, *quotient = size_int(g, 0);
   for (int i = 0; rest->n; i++) { /* by the leading terms */
     SizeTerm t;

@@ -6,15 +6,22 @@ static NORETURN void wrong(const Graph *g, const Tensor *t, const char *after, c
   diag_fail(g->cx, t->span, "internal error: the graph is wrong after %s: %%%d: %s", after, t->id, what);
 }
 
-static Tensor *again(Graph *g, const Tensor *t) {
+Tensor *graph_again(Graph *g, const Tensor *t) {
   switch (t->op) {
     case GRAPH_INPUT:
-    case GRAPH_FULL:
-    case GRAPH_IOTA:
-    case GRAPH_EXTENT:
-    case GRAPH_UNIFORM:
     case GRAPH_OP_COUNT: return NULL;
-    case GRAPH_POINT: return t->point == POINT_CONVERT ? NULL : graph_point(g, t->point, t->in_count, t->in);
+    case GRAPH_FULL: return graph_full(g, t->dtype, t->rank, t->size, t->number);
+    case GRAPH_IOTA: return graph_iota(g, t->dtype, t->rank ? t->size[0] : size_int(g, 0), t->attr[0], t->attr[1]);
+    case GRAPH_EXTENT: return graph_extent(g, t->dtype, t->sizes[0]);
+    case GRAPH_UNIFORM: {
+      int streams = g->streams;
+      Tensor *same = graph_uniform(g, t->dtype, t->rank, t->size);
+      g->streams = streams;
+      return same;
+    }
+    case GRAPH_POINT:
+      if (t->point == POINT_CONVERT) return graph_convert(g, t->in[0], t->dtype);
+      return graph_point(g, t->point, t->in_count, t->in);
     case GRAPH_REDUCE: return graph_reduce(g, (Reduction)t->attr[0], t->in[0], t->dim_count, t->dims);
     case GRAPH_CUMSUM: return graph_cumsum(g, t->in[0], (int)t->dims[0]);
     case GRAPH_PERMUTE: return graph_permute(g, t->in[0], t->dims);
@@ -24,9 +31,10 @@ static Tensor *again(Graph *g, const Tensor *t) {
     case GRAPH_PAD: return graph_pad(g, t->in[0], t->sizes, t->dims, t->size, t->number);
     case GRAPH_CONCAT: return graph_concat(g, t->in_count, t->in, (int)t->dims[0]);
     case GRAPH_UNFOLD: return graph_unfold(g, t->in[0], (int)t->dims[0], t->dims[1], t->dims[2], t->dims[3]);
+    case GRAPH_DETACH: return graph_detach(g, t->in[0], t->in_count > 1 ? t->in[1] : NULL);
     case GRAPH_GATHER: return graph_gather(g, t->in[0], t->in[1], (int)t->dims[0]);
     case GRAPH_SCATTER: return graph_scatter(g, t->in[0], t->in[1], t->in[2], (int)t->dims[0], t->attr[0]);
-    case GRAPH_PRODUCT: return graph_product(g, t->in[0], t->in[1]);
+    case GRAPH_PRODUCT: return graph_product(g, t->in[0], t->in[1], t->attr[0]);
   }
   return NULL;
 }
@@ -42,7 +50,7 @@ void graph_verify(Graph *g, const char *after) {
     for (int k = 0; k < t->in_count; k++)
       if (!t->in[k]->note) wrong(g, t, after, "an operand that comes later");
     g->place = t->span;
-    Tensor *same = again(g, t);
+    Tensor *same = graph_again(g, t);
     if (same && (same->dtype != t->dtype || !graph_same_shape(same, t))) wrong(g, t, after, "its type");
     g->at.n = n;
     t->note = t;

@@ -69,5 +69,7 @@ bool shadow_access(Shadow *s, uintptr_t addr, size_t n, Access kind, Conflict *o
  * this program does from now on. One that leaves memory as it was releases nothing: nobody can tell that it was there.
  * False when out of memory. */
 bool shadow_sync(Shadow *s, uintptr_t addr, bool acquire, bool release);
+/* The same for all addresses of which the running program has seen a release by atomics that do not acquire. */
+bool shadow_acquire(Shadow *s);
 
 #endif

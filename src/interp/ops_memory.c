@@ -288,6 +288,11 @@ static bool synchronize(Run *run, const Op *op, uintptr_t addr, MemSem sem, bool
   return shadow_sync(run->shadow, addr, acquire, release && changed) || run_out_of_memory(run, op);
 }
 
+bool run_barrier(Run *run, const Node *node, int64_t n) {
+  if (!run->shadow || !node->op->attr[0]) return true;
+  return shadow_acquire(run->shadow) || run_out_of_memory(run, node->op);
+}
+
 bool run_atomic_rmw(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   const uint64_t *ptr = (const uint64_t *)node->in[0];

@@ -103,7 +103,7 @@ static const struct {
     [OP_WHILE] = {run_while},
     [OP_IF] = {run_if},
     [OP_ASSUME] = {run_assume},
-    [OP_BARRIER] = {run_nothing},
+    [OP_BARRIER] = {run_barrier},
     [OP_SCOPE] = {run_scope},
     [OP_PRINT] = {run_print},
     [OP_ASSERT] = {run_assert},

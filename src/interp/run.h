@@ -152,6 +152,7 @@ bool run_cat(Run *run, const Node *node, int64_t n);
 bool run_gather(Run *run, const Node *node, int64_t n);
 bool run_load(Run *run, const Node *node, int64_t n);
 bool run_store(Run *run, const Node *node, int64_t n);
+bool run_barrier(Run *run, const Node *node, int64_t n);
 bool run_atomic_rmw(Run *run, const Node *node, int64_t n);
 bool run_atomic_cas(Run *run, const Node *node, int64_t n);
 bool run_reduce(Run *run, const Node *node, int64_t n);

@@ -49,6 +49,7 @@ typedef struct Segment {
   uint32_t run;        /* which of the launch's runs of a program, from 1 */
   uint32_t before;     /* the same run's segment before this one; 0: none */
   uint32_t first_edge; /* 0: none */
+  uint32_t first_seen; /* edges that the next acquire of the run adds: releases that relaxed atomics have seen */
 } Segment;
 
 typedef struct Edge {
@@ -113,6 +114,7 @@ static bool push_segment(Shadow *s, int64_t program, uint32_t run, uint32_t befo
   }
   s->now = ++s->segment_count;
   s->segments[s->now] = (Segment){.program = program, .run = run, .before = before};
+  if (before) s->segments[s->now].first_seen = s->segments[before].first_seen;
   return true;
 }
 
@@ -127,10 +129,9 @@ void shadow_enter(Shadow *s, ShadowProgram p) {
 
 static bool own(const Shadow *s, uint32_t segment) { return s->segments[segment].run == s->segments[s->now].run; }
 
-/* From the running segment. */
-static bool push_edge(Shadow *s, uint32_t to) {
-  Segment *now = &s->segments[s->now];
-  if (now->first_edge && s->edges[now->first_edge].to == to) return true;
+/* Onto a list of the running segment. */
+static bool push_edge(Shadow *s, uint32_t *first, uint32_t to) {
+  if (*first && s->edges[*first].to == to) return true;
   if (s->edge_count + 2 >= s->edge_capacity) {
     uint32_t capacity = s->edge_capacity ? s->edge_capacity * 2 : 64;
     Edge *grown = realloc(s->edges, capacity * sizeof *grown);
@@ -138,10 +139,12 @@ static bool push_edge(Shadow *s, uint32_t to) {
     s->edges = grown;
     s->edge_capacity = capacity;
   }
-  s->edges[++s->edge_count] = (Edge){to, now->first_edge};
-  now->first_edge = s->edge_count;
+  s->edges[++s->edge_count] = (Edge){to, *first};
+  *first = s->edge_count;
   return true;
 }
+
+static uint32_t *now_edges(Shadow *s) { return &s->segments[s->now].first_edge; }
 
 static uint64_t hash_addr(uintptr_t x) { return (uint64_t)x * 0x9E3779B97F4A7C15ULL >> 16; }
 
@@ -168,7 +171,8 @@ static bool grow_releases(Shadow *s) {
 bool shadow_sync(Shadow *s, uintptr_t addr, bool acquire, bool release) {
   if (s->release_count * 2 >= s->release_capacity && !grow_releases(s)) return false;
   Release *r = find_release(s, addr);
-  if (acquire && r->addr && !own(s, r->segment) && !push_edge(s, r->segment)) return false;
+  uint32_t *list = acquire ? now_edges(s) : &s->segments[s->now].first_seen;
+  if (r->addr && !own(s, r->segment) && !push_edge(s, list, r->segment)) return false;
   if (!release) return true;
   uint32_t mine = s->now, others = acquire ? 0 : r->segment;
   s->release_count += !r->addr;
@@ -176,10 +180,17 @@ bool shadow_sync(Shadow *s, uintptr_t addr, bool acquire, bool release) {
   int64_t program = s->segments[mine].program;
   r->segment = mine;
   if (others && !own(s, others)) { /* who acquires what this one leaves acquires what was there, too */
-    if (!push_segment(s, program, ++s->run_count, mine) || !push_edge(s, others)) return false;
+    if (!push_segment(s, program, ++s->run_count, mine) || !push_edge(s, now_edges(s), others)) return false;
     r->segment = s->now;
   }
   return push_segment(s, program, s->segments[mine].run, mine);
+}
+
+bool shadow_acquire(Shadow *s) {
+  for (uint32_t e = s->segments[s->now].first_seen; e; e = s->edges[e].next)
+    if (!push_edge(s, now_edges(s), s->edges[e].to)) return false;
+  s->segments[s->now].first_seen = 0;
+  return true;
 }
 
 /* Puts a segment on the stack, unless it was there or is too old; returns the stack's new top. */

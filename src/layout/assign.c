@@ -269,6 +269,9 @@ static void assign_op(Chooser *c, Op *op) {
       give_all(op, l);
       return;
     }
+    case OP_TMEM_DOT: take_any(c, op, 0), take_any(c, op, 1); return;
+    case OP_TMEM_STORE: take(c, op, 1, layout_for_tmem(c->cx, op->in[1]->type, c->num_warps)); return;
+    case OP_TMEM_LOAD: give_all(op, layout_for_tmem(c->cx, op->out[0]->type, c->num_warps)); return;
     case OP_GATHER:
       take_any(c, op, 0);
       take(c, op, 1, wanted(c, op->out[0]));

@@ -33,8 +33,9 @@ static void reach(Chooser *c, Value *v, const Layout *l) {
   Node *n = &c->node[v->id];
   if (n->cheap || n->epoch == c->epoch) return;
   n->epoch = c->epoch;
-  if (n->want) { /* settled by a heavier propagate */
-    if (n->want != l) c->cost += convert_layout_price(c, n->want, l, v->type) * tens(n->depth);
+  const Layout *settled = n->want ? n->want : n->sum && n->sum != l ? n->sum : NULL;
+  if (settled) { /* by a heavier propagate, or a product */
+    if (settled != l) c->cost += convert_layout_price(c, settled, l, v->type) * tens(n->depth);
     return;
   }
   n->trial = l;
@@ -68,7 +69,7 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
     if (v->def == op && op->code == OP_REDUCE) return; /* a result says nothing of the operand */
     if (op->code == OP_REDUCE || op->code == OP_SCAN) cost = combine_cost(op, l);
     if (!layout_suits(op, l)) cost += 60 + 4.0 * layout_registers(l);
-  } else if (op->code != OP_DOT) {
+  } else if (op->code != OP_DOT && op->code != OP_TMEM_LOAD) {
     bool is_result = v->def == op;
     if (!(is_result ? layout_backward(c->cx, op, 0, l) : layout_forward(c->cx, op, 0, l)))
       cost = 60 + 4.0 * layout_registers(l);
@@ -208,9 +209,12 @@ static void settle(Chooser *c, const Client *k) {
   commit_best(c, &list, least);
 }
 
+/* It has one layout only. */
+static bool is_product(const Op *op) { return op->code == OP_DOT || op->code == OP_TMEM_LOAD; }
+
 static int heavier(const void *a, const void *b) {
   const Client *x = *(Client *const *)a, *y = *(Client *const *)b;
-  if ((x->op->code == OP_DOT) != (y->op->code == OP_DOT)) return x->op->code == OP_DOT ? -1 : 1;
+  if (is_product(x->op) != is_product(y->op)) return is_product(x->op) ? -1 : 1;
   return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->number - y->number;
 }
 
@@ -267,6 +271,16 @@ static void settle_rest(Chooser *c, const Block *b, int stage) {
   }
 }
 
+/* Products whose accumulators want different layouts may hang together: each keeps its own. */
+static void claim(Chooser *c, Value *v, const Layout *l) {
+  stack_guard();
+  if (!is_tensor(v)) return;
+  Node *n = &c->node[v->id];
+  if (n->cheap || n->sum) return;
+  n->sum = l;
+  constraints_each_sum(c, v, l, claim);
+}
+
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static void check_op(Op *op, void *arg) {
@@ -303,10 +317,13 @@ void layout_choose(Func *f, int warps, DotUnit unit) {
   Client **order = NEW_N(f->cx->arena, Client *, c.clients.n + 1);
   for (int i = 0; i < c.clients.n; i++) order[i] = c.clients.at[i], order[i]->number = i;
   if (c.clients.n) qsort(order, (size_t)c.clients.n, sizeof *order, heavier);
+  for (int i = 0; i < c.clients.n; i++)
+    if (order[i]->op->code == OP_DOT) claim(&c, order[i]->op->out[0], layout_for_dot(&c, order[i]->op));
   for (int i = 0; i < c.clients.n; i++) {
     Op *op = order[i]->op;
-    if (op->code == OP_DOT) {
-      if (!c.node[op->out[0]->id].want) commit(&c, op->out[0], layout_for_dot(&c, op));
+    if (is_product(op)) {
+      const Layout *own = op->code == OP_DOT ? layout_for_dot(&c, op) : layout_for_tmem(f->cx, op->out[0]->type, warps);
+      if (!c.node[op->out[0]->id].want) commit(&c, op->out[0], own);
     } else if (op_is_access(op)) settle(&c, order[i]);
   }
   for (int stage = 0; stage < 3; stage++) settle_rest(&c, f->body, stage);

@@ -29,7 +29,8 @@ typedef struct Node {
   float work; /* cheap: about how many instructions an element takes */
   int depth;  /* loops around it */
   int first_use, use_count;
-  const Layout *want;  /* the choice */
+  const Layout *want; /* the choice */
+  const Layout *sum;  /* of a product's accumulator, wherever it is handed on: the product's; no flood brings another */
   const Layout *trial; /* in the propagate numbered `epoch` */
   int epoch;
   Value **operands; /* cheap: as they were before the first copy */
@@ -78,6 +79,9 @@ void constraints_build(Chooser *c); /* nodes, uses, clients */
 /* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or
  * cheap. */
 void constraints_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
+
+/* The same through products and control flow alone, which hand a sum on. */
+void constraints_each_sum(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
 
 /* ---- rules.c: what some operations ask of a layout --------------------------------------------------------------- */
 /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */

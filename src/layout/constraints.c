@@ -78,6 +78,7 @@ static bool is_anchor(const Op *op) {
     case OP_JOIN:
     case OP_SPLIT:
     case OP_CAT:
+    case OP_TMEM_LOAD:
     case OP_DOT: return true;
     default: return op_is_access(op);
   }
@@ -243,4 +244,28 @@ void constraints_each(Chooser *c, Value *v, const Layout *l, Reach *reach) {
     reach_carried(c, v->block->parent, v->index - (v->block->parent->code == OP_FOR), l, reach);
   for (int i = 0; i < n->use_count; i++)
     from_operand(c, c->uses[n->first_use + i].op, c->uses[n->first_use + i].operand, l, reach);
+}
+
+static bool hands_on(const Op *op) {
+  switch (op->code) {
+    case OP_DOT:
+    case OP_DOT_WAIT:
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_IF:
+    case OP_YIELD:
+    case OP_CONDITION: return true;
+    default: return false;
+  }
+}
+
+void constraints_each_sum(Chooser *c, Value *v, const Layout *l, Reach *reach) {
+  const Node *n = &c->node[v->id];
+  if (v->def && hands_on(v->def)) from_result(c, v->def, v->index, l, reach);
+  else if (!v->def && v->block->parent)
+    reach_carried(c, v->block->parent, v->index - (v->block->parent->code == OP_FOR), l, reach);
+  for (int i = 0; i < n->use_count; i++) {
+    const Use *use = &c->uses[n->first_use + i];
+    if (hands_on(use->op)) from_operand(c, use->op, use->operand, l, reach);
+  }
 }

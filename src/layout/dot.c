@@ -125,13 +125,34 @@ bool layout_is_mma(const Type *acc, const Layout *l) {
 
 bool layout_dot_is_mma(const Op *dot) {
   Dtype as[2];
-  return layout_mma_type(dot, true, as) && layout_is_mma(dot->out[0]->type, dot->out[0]->layout);
+  const Type *acc = dot->out[0]->type;
+  const Layout *l = dot->out[0]->layout;
+  return layout_mma_type(dot, true, as) && (layout_is_mma(acc, l) || layout_is_wgmma_loaded(acc, l));
 }
 
 bool layout_is_wgmma(const Type *acc, const Layout *l) {
   if (acc->rank != 2 || l->warp_bits < 2 || !layout_is_mma(acc, l)) return false;
   const uint32_t *warps = l->basis + l->reg_bits + l->lane_bits, m = (uint32_t)acc->shape[1];
   return warps[0] == m * 16 && warps[1] == m * 32;
+}
+
+/* Bits of a row's number, in the order in which registers, lanes and warps take them (layout_is_wgmma_loaded). */
+static const uint8_t loaded_rows[] = {0, 1, 4, 2, 3};
+enum { LOADED_ROWS = sizeof loaded_rows };
+static uint32_t loaded_row(int i) { return UINT32_C(1) << (i < LOADED_ROWS ? loaded_rows[i] : i); }
+
+bool layout_is_wgmma_loaded(const Type *acc, const Layout *l) {
+  if (acc->rank != 2 || l->warp_bits < 2 || l->reg_bits < 2) return false;
+  uint32_t m = (uint32_t)acc->shape[1], rows = ~(m - 1);
+  int n = 0;
+  while (n < 2 && n < l->reg_bits && l->basis[n] == m * loaded_row(n)) n++;
+  const uint32_t *lanes = l->basis + l->reg_bits;
+  if (!n || lanes[0] != 2 || lanes[1] != 4 || layout_find_register(l, 1) < 0) return false;
+  for (int i = 0; i < 3; i++)
+    if (lanes[2 + i] != m * loaded_row(n + i)) return false;
+  for (int i = 0; i < layout_inputs(l); i++)
+    if (l->basis[i] & rows && l->basis[i] & ~rows) return false;
+  return lanes[5] & rows && lanes[6] & rows;
 }
 
 bool layout_takes_mma(const Op *dot, bool fp8, int num_warps, Dtype as[2]) {
@@ -144,6 +165,44 @@ bool layout_takes_wgmma(const Op *dot, int num_warps) {
   return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 &&
          layout_takes_mma(dot, true, num_warps, as) && as[0] != DT_F64 &&
          (as[0] != DT_F32 || dot->attr[0] == PRECISION_TF32);
+}
+
+bool layout_wgmma_takes(const Op *dot, int k, int inner) {
+  const Type *t = dot->in[k]->type;
+  return type_elem_bytes(t) == 2 || inner == !k || (k == 0 && t->dtype == DT_F32);
+}
+
+bool layout_takes_tmem(const Op *dot, int num_warps, bool int8) {
+  const Type *acc = dot->out[0]->type;
+  Dtype as[2];
+  return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 &&
+         acc->shape[1] >= 8 * (num_warps / 4) && layout_tmem_columns(acc->shape[0], acc->shape[1]) <= TMEM_COLUMNS &&
+         layout_takes_mma(dot, true, num_warps, as) && as[0] != DT_F64 && (int8 || !dtype_is_int(as[0])) &&
+         (as[0] != DT_F32 || dot->attr[0] == PRECISION_TF32);
+}
+
+/* Warps 0 to 3 reach a quarter of the lanes each, and so do the next four. */
+const Layout *layout_for_tmem(Context *cx, const Type *acc, int num_warps) {
+  Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(acc))};
+  Deal left = deal_begin(acc);
+  uint32_t threads[F2_MAX] = {0};
+  int at = 0, quarters = 2;
+  if (acc->shape[0] == 64) {
+    l.reg_bits += deal(&left, 1, 1, l.basis);
+    at += deal(&left, 1, 2, threads);
+    at += deal(&left, 0, 3, threads + at);
+    l.reg_bits += deal(&left, 0, 1, l.basis + l.reg_bits);
+  } else {
+    at += deal(&left, 0, l.lane_bits, threads);
+  }
+  at += deal(&left, 0, quarters, threads + at);
+  at += deal(&left, 0, l.lane_bits + l.warp_bits - at, threads + at);
+  int beside = left.end[1] - left.next[1] - (l.lane_bits + l.warp_bits - at);
+  l.reg_bits += deal(&left, 1, beside, l.basis + l.reg_bits);
+  at += deal(&left, 1, l.lane_bits + l.warp_bits - at, threads + at);
+  l.reg_bits += deal(&left, 0, F2_MAX, l.basis + l.reg_bits);
+  memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
+  return layout_make(cx, &l);
 }
 
 /* Whether operand k comes from memory with neighbours along k apart. */
@@ -160,10 +219,40 @@ static bool comes_across(const Chooser *c, const Op *dot, int k) {
   return inner != along;
 }
 
-/* Whether warpgroups are to compute the dot: f32 they take along k alone, and nobody turns it for them. */
-static bool is_for_groups(const Chooser *c, const Op *dot) {
+static bool is_in_ring(const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  return v->def && v->def->code == OP_RING_READ;
+}
+
+/* Whether warpgroups are to compute the dot: f32 they take from shared memory along k alone. Of the first operand
+ * threads may load what lies across, from a ring (loaded). */
+static bool is_for_groups(const Chooser *c, const Op *dot, bool *loaded) {
+  *loaded = false;
   if (c->unit != DOT_WGMMA || !layout_takes_wgmma(dot, c->num_warps)) return false;
-  return dot->in[0]->type->dtype != DT_F32 || !(comes_across(c, dot, 0) || comes_across(c, dot, 1));
+  if (dot->in[0]->type->dtype != DT_F32) return true;
+  if (comes_across(c, dot, 1)) return false;
+  *loaded = comes_across(c, dot, 0);
+  return !*loaded || (is_in_ring(dot->in[0]) && is_in_ring(dot->in[1]));
+}
+
+/* As layout_is_wgmma_loaded wants it. */
+static const Layout *for_loads(Chooser *c, const Op *dot) {
+  const Type *acc = dot->out[0]->type;
+  int rows = bits_of(acc->shape[0]), columns = bits_of(acc->shape[1]), warps = bits_of(c->num_warps),
+      down = warps < rows - 4 ? warps : rows - 4, row = 0, column = 0;
+  uint32_t m = (uint32_t)acc->shape[1], threads[F2_MAX];
+  Layout l = {.lane_bits = 5, .warp_bits = warps, .out_bits = rows + columns};
+  int vector = rows - 3 - down < 2 ? 1 : 2, at = 2;
+  while (row < vector) l.basis[l.reg_bits++] = m * loaded_row(row++);
+  l.basis[l.reg_bits++] = 1;
+  threads[0] = 2, threads[1] = 4;
+  for (int i = 0; i < 3 + down; i++) threads[at++] = m * loaded_row(row++);
+  for (column = 3; column < columns - (warps - down); column++) l.basis[l.reg_bits++] = 1u << column;
+  while (column < columns) threads[at++] = 1u << column++;
+  while (row < rows) l.basis[l.reg_bits++] = m * loaded_row(row++);
+  while (at < l.lane_bits + warps) threads[at++] = 0;
+  memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)at);
+  return layout_make(c->cx, &l);
 }
 
 static const Layout *for_mma(Chooser *c, const Op *dot) {
@@ -179,7 +268,8 @@ static const Layout *for_mma(Chooser *c, const Op *dot) {
   if (rank == 3) at += deal(&left, 0, l.warp_bits, threads + at);
   int warps = l.lane_bits + l.warp_bits - at, rows = left.end[m] - left.next[m], columns = left.end[n] - left.next[n],
       down = warps < rows ? warps : rows;
-  bool group = is_for_groups(c, dot); /* four warps of a warpgroup: 64 rows, then as wide as can be */
+  bool loaded, group = is_for_groups(c, dot, &loaded); /* a warpgroup's warps: 64 rows, then as wide as can be */
+  if (loaded && group) return for_loads(c, dot);
   while (!c->rows_first && !group && down > 0 && warps - down < columns &&
          2 * (acc->shape[m] >> down) < acc->shape[n] >> (warps - down))
     down--;

@@ -230,6 +230,7 @@ bool op_shares_layout(const Op *op) {
     case OP_HINT:
     case OP_ASSERT:
     case OP_DOT_WAIT:
+    case OP_STORE_TENSOR:
     case OP_ASM: return true;
     default: return op_is_elementwise(op) || op_is_access(op);
   }

@@ -189,8 +189,28 @@ bool layout_is_mma(const Type *acc, const Layout *l);
 bool layout_dot_is_mma(const Op *dot);
 /* Whether wgmma can add to it: four warps hold 64 rows, 16 each. */
 bool layout_is_wgmma(const Type *acc, const Layout *l);
+/* Whether wgmma can add to it with a first operand of 32 bits that lies across, whose words threads load: 64 rows as
+ * above, but in an order in which a thread's words of two or four rows lie side by side, and a warp's loads, of rows
+ * whose places of 16 bytes are xor'ed with the k's number, meet no bank twice. With r for bits of the row, c of the
+ * column:
+ *
+ *     two rows     reg r0 c0 ...      lane c1 c2 r1 r4 r2   warp r3 r5 ...
+ *     four         reg r0 r1 c0 ...   lane c1 c2 r4 r2 r3   warp r5 r6 ... */
+bool layout_is_wgmma_loaded(const Type *acc, const Layout *l);
+/* Whether warpgroups take operand k as it lies in shared memory, with neighbours of the dim `inner` side by side: of 16
+ * bits both ways, others along k; f32, of the first operand, across, too. */
+bool layout_wgmma_takes(const Op *dot, int k, int inner);
 /* Whether the dot is laid out so, for so many warps. */
 bool layout_takes_wgmma(const Op *dot, int num_warps);
+/* Products that add to tensor memory (sm_100a): 128 lanes, a row each, of 512 columns; the next 128 rows lie in further
+ * columns. Whether they take the dot, of 64 rows or a multiple of 128; int8: 8-bit integers too. */
+enum { TMEM_LANES = 128, TMEM_COLUMNS = 512, TMEM_LEAST = 32 /* columns that are allocated */ };
+static inline int64_t layout_tmem_columns(int64_t rows, int64_t columns) {
+  return rows > TMEM_LANES ? rows / TMEM_LANES * columns : columns;
+}
+bool layout_takes_tmem(const Op *dot, int num_warps, bool int8);
+/* How such sums come to registers: a row to a thread; of 64 rows, as wgmma's. */
+const Layout *layout_for_tmem(Context *cx, const Type *acc, int num_warps);
 /* As what a warp then takes operand 0 or 1, with 2^pack elements a register: registers the bits of k below `pack`,
  * those from pack + 2 on, lines (rows of the first, columns of the second) that the accumulator has in registers; lanes
  * the two bits of k between and lines 0 to 2. */

@@ -106,6 +106,9 @@ static void check_op(const Check *k, const Op *op) {
       for (int i = 1; i < op->out_count; i++) need(k, op, "result", i, op->out[i], op->out[0]->layout);
       return;
     }
+    case OP_TMEM_STORE:
+      need(k, op, "operand", 1, op->in[1], layout_for_tmem(k->cx, op->in[1]->type, k->f->num_warps));
+      return;
     case OP_DOT: need(k, op, "operand", 2, op->in[2], op->out[0]->layout); return;
     case OP_GATHER: need(k, op, "operand", 1, op->in[1], op->out[0]->layout); return;
     case OP_HISTOGRAM:

@@ -35,8 +35,9 @@ static nereid_status plan_make(Plan *p, nereid_device *d, nereid_module *m, cons
   if (context_try(p->cx)) {
     const CompileOptions options = {
         .num_warps = o->num_warps, .num_stages = o->num_stages, .num_ctas = o->num_ctas, .cuda_sm = d->cuda_sm};
-    Module *front = front_load_text(p->cx, m->path, m->text, m->size);
+    Module *front = module_front(m, p->cx);
     p->list = front_tuning(front, front_kernel_at(front, c->kernel->index), call_specs(c, p->cx), &options);
+    names_remember(m, front);
     context_end_try(p->cx);
   } else {
     return error_from_context(error, NEREID_BAD_SOURCE, p->cx);
@@ -296,7 +297,7 @@ nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel
                      config_count);
   if (!d->kind->signature)
     return error_set(error, NEREID_UNSUPPORTED, "tune on cpu or cuda", "the device %s does not measure", d->name);
-  if (!o) o = &options_default;
+  TAKE_OPTIONS(o);
   if (!how) how = &usual;
   if (arg_count < 0 || (arg_count && !args))
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_tune: %d arguments at NULL", arg_count);

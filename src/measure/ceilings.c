@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "measure/ceilings.h"
-#include "runtime/cuda/cuda.h"
+#include "rt/cuda/cuda.h"
 
 static const char text[] =
 #include "roofline.py.inc"

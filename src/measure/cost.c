@@ -59,15 +59,15 @@ typedef struct Counting {
 
 /* Sizes that the caller did not say, the device may know. */
 static void find_sizes(const Counting *n, HostArray *contents) {
-  for (int i = 0; i < n->spec.slot_count; i++) {
+  for (int i = 0; i < n->spec.run.slot_count; i++) {
     const void *p = (const void *)(uintptr_t)n->args[i];
-    int64_t bytes = n->spec.slots[i].is_pointer && !contents[i].bytes ? device_bytes_from(n->checks_on, p) : 0;
+    int64_t bytes = n->spec.run.slots[i].is_pointer && !contents[i].bytes ? device_bytes_from(n->checks_on, p) : 0;
     if (bytes > 0) contents[i].bytes = bytes;
   }
 }
 
 static void tell_fault(const Counting *n, Context *cx, const CostFault *f, const HostArray *contents) {
-  const char *name = n->call->kernel->names[n->spec.slots[f->arg].param];
+  const char *name = n->call->kernel->names[n->spec.run.slots[f->arg].param];
   const char *what = f->op->code == OP_LOAD    ? "load"
                      : f->op->code == OP_STORE ? "store"
                                                : "atomic",
@@ -88,9 +88,9 @@ static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_er
     n->spec.kernel = n->call->kernel;
     specialization_keep_slots(&n->spec, front, cx);
     tile_optimize(front->func, NULL, NULL, false);
-    n->args = NEW_N(cx->arena, uint64_t, n->spec.slot_count + 1);
+    n->args = NEW_N(cx->arena, uint64_t, n->spec.run.slot_count + 1);
     status = call_pack(n->call, &n->spec, n->args, error);
-    HostArray *contents = NEW_N(cx->arena, HostArray, n->spec.slot_count + 1);
+    HostArray *contents = NEW_N(cx->arena, HostArray, n->spec.run.slot_count + 1);
     call_contents(n->call, &n->spec, contents);
     tile_known_arrays(front->func, n->args, contents);
     if (!status && n->checks_on) find_sizes(n, contents);
@@ -115,7 +115,7 @@ nereid_status grid_countable(int64_t programs, nereid_error **error) {
 static nereid_status walk_launch(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
                                  const nereid_arg *args, int arg_count, const nereid_options *o, nereid_cost *out,
                                  nereid_error **error) {
-  if (!o) o = &options_default;
+  TAKE_OPTIONS(o);
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   if (m->is_cuda_c)
@@ -136,7 +136,7 @@ static nereid_status walk_launch(nereid_device *d, nereid_module *m, const char 
   Context *cx = status ? NULL : context_within(o);
   if (!status) status = cx ? count(&n, cx, out, error) : error_out_of_memory(error);
   context_destroy(cx);
-  free(n.spec.slots);
+  free(n.spec.run.slots);
   buf_destroy(&n.print);
   found_free(&found);
   call_free(&c);

@@ -1,6 +1,7 @@
-/* hooks: what measuring does for the runtime (runtime/hooks.h says what each is). */
+/* hooks: what measuring does for the runtime, and for rt (runtime/hooks.h and rt/hooks.h say what each is). */
 #include "measure/prof.h"
 #include "measure/tune.h"
+#include "runtime/instrument.h"
 
 static void module_closes(nereid_module *m) {
   prof_work_clear();
@@ -12,10 +13,16 @@ const MeasureHooks measure_hooks = {
     .found_free = found_free,
     .zero_arrays = autotune_zero,
     .module_closes = module_closes,
-    .called = prof_call,
     .compiled = prof_compiled,
+};
+
+const RtHooks rt_hooks = {
+    .now = trace_clock,
+    .called = prof_call,
     .memory = prof_memory,
     .cuda_opened = prof_cuda_opened,
     .cuda_closed = prof_cuda_closed,
     .launch = prof_launch,
+    .record = instrument_host_record,
+    .cpu_compiler = cpu_compiler_name,
 };

@@ -182,7 +182,8 @@ nereid_status nereid_instrument_run(nereid_device *d, nereid_module *m, const ch
   if (!kernel) return error_null(error, "nereid_instrument_run", "the kernel's name");
   if (!out) return error_null(error, "nereid_instrument_run", "out");
   if (!inside) inside = &usual;
-  Job j = {d, m, kernel, grid, args, arg_count, options ? *options : options_default, {0}};
+  TAKE_OPTIONS(options);
+  Job j = {d, m, kernel, grid, args, arg_count, *options, {0}};
   j.plain.instrument = NEREID_INSTRUMENT_OFF;
   j.instrumented = j.plain;
   j.instrumented.instrument = inside->regions ? (int)inside->regions : NEREID_INSTRUMENT_DEFAULT;

@@ -35,12 +35,12 @@ typedef struct Key {
 } Key;
 
 static size_t make_key(Key *k, nereid_device *d, const Launch *l) {
-  const Specialization *s = l->spec;
-  *k = (Key){.spec = s, .slots = s->slot_count < MOST_SLOTS ? s->slot_count : MOST_SLOTS};
+  const Specialization *s = launch_spec(l);
+  *k = (Key){.spec = s, .slots = s->run.slot_count < MOST_SLOTS ? s->run.slot_count : MOST_SLOTS};
   memcpy(k->grid, l->grid, sizeof k->grid);
   for (int i = 0; i < k->slots; i++)
     k->values[i] =
-        s->slots[i].is_pointer ? (uint64_t)device_bytes_from(d, (const void *)(uintptr_t)l->args[i]) : l->args[i];
+        s->run.slots[i].is_pointer ? (uint64_t)device_bytes_from(d, (const void *)(uintptr_t)l->args[i]) : l->args[i];
   return offsetof(Key, values) + sizeof k->values[0] * (size_t)k->slots;
 }
 
@@ -108,7 +108,7 @@ static void put_shapes(ProfWork *w, nereid_device *d, const ProfCall *c, const K
 bool prof_work_find(const ProfCall *c, nereid_device *d, const Launch *l, ProfWork *out) {
   *out = (ProfWork){0};
   /* too many to tell apart, or not counted */
-  if (l->spec->slot_count > MOST_SLOTS || l->options->programs) return true;
+  if (l->kernel->slot_count > MOST_SLOTS || l->options->programs) return true;
   Key k;
   size_t size = make_key(&k, d, l);
   uint64_t hash = hash_bytes(&k, size, 0);
@@ -126,12 +126,13 @@ bool prof_work_find(const ProfCall *c, nereid_device *d, const Launch *l, ProfWo
   memcpy(e->key, &k, size);
   nereid_cost cost;
   int64_t grid[3] = {l->grid[0], l->grid[1], l->grid[2]};
-  nereid_module *m = l->spec->module;
-  if (!nereid_launch_cost(d, m, l->spec->kernel->info.name, grid, c->args, c->arg_count, l->options, &cost, NULL)) {
+  nereid_module *m = launch_spec(l)->module;
+  if (!nereid_launch_cost(d, m, launch_spec(l)->kernel->info.name, grid, c->args, c->arg_count, l->options, &cost,
+                          NULL)) {
     e->work.flops = cost.flops, e->work.bytes = (double)(cost.load_distinct + cost.store_distinct);
     e->work.exact = cost.exact;
   } /* else, CUDA C for one: shapes alone */
-  put_shapes(&e->work, d, c, l->spec->kernel);
+  put_shapes(&e->work, d, c, launch_spec(l)->kernel);
   pthread_mutex_lock(&lock);
   known = find(&k, size, hash);
   *out = known ? known->work : e->work;

@@ -141,6 +141,7 @@ static const char *what_of(LaneCode code) {
     case LANE_ST: return "store";
     case LANE_CP_ASYNC: return "copy";
     case LANE_WGMMA: return "wgmma";
+    case LANE_TMEM_MMA: return "tcgen05";
     default: return "atomic";
   }
 }
@@ -234,8 +235,8 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   k->spec.kernel = k->call->kernel;
   specialization_keep_slots(&k->spec, front, cx);
   tile_optimize(front->func, NULL, NULL, false);
-  uint64_t *args = NEW_N(cx->arena, uint64_t, k->spec.slot_count + 3); /* hidden ones are 0 */
-  HostArray *contents = NEW_N(cx->arena, HostArray, k->spec.slot_count + 3);
+  uint64_t *args = NEW_N(cx->arena, uint64_t, k->spec.run.slot_count + 3); /* hidden ones are 0 */
+  HostArray *contents = NEW_N(cx->arena, HostArray, k->spec.run.slot_count + 3);
   bool counts = !k->how->occupancy_only;
   if (counts) {
     nereid_status status = call_pack(k->call, &k->spec, args, error);
@@ -299,7 +300,7 @@ nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const i
   if (!m) return error_null(error, "nereid_report_launch", "the module");
   if (!kernel) return error_null(error, "nereid_report_launch", "the kernel's name");
   if (!out) return error_null(error, "nereid_report_launch", "out");
-  if (!o) o = &options_default;
+  TAKE_OPTIONS(o);
   if (!how) how = &usual;
   const GpuTarget *target;
   nereid_status status = check(m, grid, o, how, error);
@@ -322,7 +323,7 @@ nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const i
               .programs = total};
   Context *cx = status ? NULL : context_within(o);
   if (!status) status = cx ? make(&k, cx, error) : error_out_of_memory(error);
-  free(k.spec.slots);
+  free(k.spec.run.slots);
   gpu_cubin_free(&k.cubin);
   buf_destroy(&k.ptx);
   print_lines(&k.print, o);

@@ -88,8 +88,8 @@ static void drop_line(void *arg, const char *line) {}
 static void prepare_launch(Tuner *t, Candidate *c) {
   nereid_error *why = NULL;
   Specialization *s = c->spec;
-  c->slots = malloc(sizeof *c->slots * (size_t)(s->slot_count + 1));
-  c->launch = (Launch){.spec = s, .options = &c->options, .args = c->slots};
+  c->slots = malloc(sizeof *c->slots * (size_t)(s->run.slot_count + 1));
+  c->launch = (Launch){.kernel = &s->run, .options = &c->options, .args = c->slots};
   nereid_status status = c->slots ? call_pack(c->call, s, c->slots, &why) : NEREID_OUT_OF_MEMORY;
   if (!status) status = grid_find(c->call, s, t->grid, &c->options, c->result->grid, &why);
   if (!status) status = grid_check(c->result->grid, &c->options, c->launch.grid, &c->launch.total, &why);
@@ -109,11 +109,13 @@ static void check_fits(const Tuner *t, Candidate *c) {
               i->registers, 32 * i->num_warps, i->shared_bytes);
 }
 
-/* A candidate whose tensor maps cannot be made of the call's arguments is compiled anew. */
-static void leave_out_maps(Tuner *t, Candidate *c, const Call *call) {
-  if (!c->racing || launch_takes_maps(t->device, c->spec, c->result->grid, c->slots)) return;
+/* A candidate whose launch plan does not fit the call's arguments is compiled anew, with options like o. */
+static void fit_plan(Tuner *t, Candidate *c, const Call *call, const nereid_options *o) {
+  GpuPlanFit fit =
+      c->racing ? launch_plan_fit(t->device, &c->spec->run, NULL, c->result->grid, c->slots) : GPU_PLAN_FITS;
+  if (!fit) return;
   char text[WITHOUT_TEXT];
-  const nereid_options plain = launch_without_maps(&c->options, text);
+  const nereid_options plain = launch_plainer(o, fit, text);
   nereid_error *why = NULL;
   specialization_destroy(c->spec);
   free(c->slots);
@@ -125,6 +127,7 @@ static void leave_out_maps(Tuner *t, Candidate *c, const Call *call) {
   }
   c->result->info = c->spec->info;
   prepare_launch(t, c);
+  fit_plan(t, c, call, &plain); /* it lacks one thing more each time */
 }
 
 static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
@@ -148,7 +151,7 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
       out_of_race(c, NEREID_TUNE_NOT_REACHED, "not reached");
       return;
     }
-    if (c->spec) prepare_launch(t, c), leave_out_maps(t, c, &call);
+    if (c->spec) prepare_launch(t, c), fit_plan(t, c, &call, &c->options);
     if (c->racing) check_fits(t, c);
     atomic_fetch_sub(&t->left, 1);
   }

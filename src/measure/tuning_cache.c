@@ -76,11 +76,15 @@ static bool tuning_cache_id(nereid_device *d, const nereid_module *m, const Kern
   buf_putc(&b, '\n');
   buf_write(&b, key, key_size);
   buf_write(&b, m->text, m->size);
+  if (m->source) buf_puts(&b, m->host.identity ? m->host.identity : "");
   bool good = !b.failed;
   if (good) hash_hex(b.at, b.n, out);
   buf_destroy(&b);
   return good;
 }
+
+/* Whether another process can know the names that a host gives. */
+static bool in_all_processes(const nereid_module *m) { return !m->source || m->host.identity; }
 
 static struct Winner *in_memory(const nereid_module *m, const char *id) {
   struct Winner *w = m->winners;
@@ -118,6 +122,7 @@ bool tuning_cache_find(nereid_device *d, nereid_module *m, const KernelInfo *k, 
   if (w) buf_puts(text, w->text);
   pthread_mutex_unlock(&m->tuning_cache_lock);
   if (w) return !text->failed;
+  if (!in_all_processes(m)) return false;
   bool good = store_find("tune", id, "", text) && text->n && !memchr(text->at, 0, text->n);
   if (good) remember(m, id, text->at);
   else buf_destroy(text);
@@ -130,6 +135,7 @@ bool tuning_cache_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, 
   errno = ENOMEM;
   if (!tuning_cache_id(d, m, k, key, key_size, id)) return false;
   remember(m, id, text);
+  if (!in_all_processes(m)) return true;
   Buf b = {0};
   buf_puts(&b, text);
   buf_printf(&b, "# %s on ", k->info.name);

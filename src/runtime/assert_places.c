@@ -9,38 +9,24 @@
 
 #include "runtime/runtime.h"
 
-static const char mark[] = "\001";
-
-struct AssertLocation {
-  AssertLocation *next;
-  int line, column;
-  char *path, *text;
-};
+char *assert_location_text(Span span) {
+  Buf b = {0};
+  diag_print(&b, &(Diag){.kind = DIAG_ERROR, .span = span, .message = ASSERT_MARK}, false);
+  if (!b.failed) return b.at;
+  buf_destroy(&b);
+  return NULL;
+}
 
 typedef struct Keep {
   AssertLocation *first;
   bool failed;
 } Keep;
 
-char *assert_location_text(Span span) {
-  Buf b = {0};
-  diag_print(&b, &(Diag){.kind = DIAG_ERROR, .span = span, .message = mark}, false);
-  if (!b.failed) return b.at;
-  buf_destroy(&b);
-  return NULL;
-}
-
-static AssertLocation *find(AssertLocation *list, const char *path, int line) {
-  for (; list; list = list->next)
-    if (list->line == line && (!path || !strcmp(list->path, path))) return list;
-  return NULL;
-}
-
 static void keep_place(Op *op, void *arg) {
   Keep *k = arg;
   if ((op->code != OP_ASSERT && !op_waits(op)) || !op->span || !op->span->source || k->failed) return;
   Span span = *op->span;
-  AssertLocation *known = find(k->first, span.source->path, span.line);
+  AssertLocation *known = (AssertLocation *)assert_location_find(k->first, span.source->path, span.line);
   if (known) {
     span.inlined_at = NULL;
     char *text = assert_location_text(span);
@@ -69,35 +55,4 @@ bool fault_places_keep(const Func *f, AssertLocation **out) {
   tile_walk(f->body, keep_place, &k);
   *out = k.first;
   return !k.failed;
-}
-
-void assert_locations_free(AssertLocation *p) {
-  for (AssertLocation *next; p; p = next) {
-    next = p->next;
-    free(p->path);
-    free(p->text);
-    free(p);
-  }
-}
-
-nereid_status fault_places_error(nereid_error **out, nereid_status status, const AssertLocation *places,
-                                 const char *main_path, const char *message, int line) {
-  const AssertLocation *p = find((AssertLocation *)places, main_path, line);
-  if (!p) p = find((AssertLocation *)places, NULL, line);
-  if (!p) return error_set(out, status, NULL, "%s, at line %d of %s", message, line, main_path);
-  return assert_location_error(out, status, p->text, message, p->path, p->line, p->column);
-}
-
-nereid_status assert_location_error(nereid_error **out, nereid_status status, const char *place, const char *message,
-                                    const char *path, int line, int column) {
-  const char *at = strstr(place, mark);
-  Buf text = {0};
-  buf_write(&text, place, (size_t)(at - place));
-  buf_puts(&text, message);
-  buf_puts(&text, at + 1);
-  if (text.failed) {
-    buf_destroy(&text);
-    return error_out_of_memory(out);
-  }
-  return error_rendered(out, status, message, text.at, path, line, column);
 }

@@ -110,36 +110,7 @@ static uint8_t divisible_shape(const ParamRule *r, const nereid_arg *a) {
 
 /* ---- constexprs: an argument as Python's text of its value ------------------------------------------------------- */
 
-enum { MOST_NESTING = 4 }; /* of tuples: as long as a Slot's path */
-
-static bool constexpr_text(Buf *out, const nereid_arg *a, int depth) {
-  switch (a->kind) {
-    case NEREID_ARG_CONSTEXPR:
-      if (a->text) buf_puts(out, a->text);
-      else buf_printf(out, "%lld", (long long)a->i);
-      return true;
-    case NEREID_ARG_INT:
-      if (a->is_unsigned) buf_printf(out, "%llu", (unsigned long long)a->i);
-      else buf_printf(out, "%lld", (long long)a->i);
-      return true;
-    case NEREID_ARG_FLOAT:
-      if (isfinite(a->f)) buf_double(out, a->f);
-      else buf_puts(out, isnan(a->f) ? "float('nan')" : a->f > 0 ? "float('inf')" : "float('-inf')");
-      return true;
-    case NEREID_ARG_BOOL: return buf_puts(out, a->i ? "True" : "False"), true;
-    case NEREID_ARG_NONE: return buf_puts(out, "None"), true;
-    case NEREID_ARG_TUPLE:
-      if (depth == MOST_NESTING || a->item_count < 0 || (a->item_count && !a->items)) return false;
-      buf_putc(out, '(');
-      for (int i = 0; i < a->item_count; i++) {
-        if (!constexpr_text(out, &a->items[i], depth + 1)) return false;
-        buf_puts(out, ", ");
-      }
-      buf_putc(out, ')');
-      return true;
-    default: return false;
-  }
-}
+enum { MOST_NESTING = ARG_NESTING };
 
 static void key_text(Call *c, const char *text, size_t n) {
   uint32_t length = (uint32_t)n;
@@ -163,7 +134,7 @@ static nereid_status key_constexpr(Call *c, const Place *at, const nereid_arg *a
     return NEREID_OK;
   }
   Buf text = {0};
-  bool ok = constexpr_text(&text, a, 0);
+  bool ok = arg_python_text(&text, a);
   if (text.failed) c->failed = true;
   else if (ok) key_text(c, text.at, text.n);
   buf_destroy(&text);
@@ -379,7 +350,7 @@ static nereid_status missing(const Call *c, int i, nereid_error **error) {
                    k->info.name, i + 1, k->info.param_count);
 }
 
-enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 10 * sizeof(int) };
+enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 13 * sizeof(int) };
 
 static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
@@ -407,6 +378,12 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
   if (o->without && gpu_without(o->without, &wrong) < 0)
     return error_set(error, NEREID_BAD_ARGUMENT, gpu_without_names, "without: there is no '%.*s' to leave out",
                      (int)strcspn(wrong, ","), wrong);
+  if (o->dot_precision && front_dot_precision(o->dot_precision) < 0)
+    return error_set(error, NEREID_BAD_ARGUMENT, "there are tf32, tf32x3, ieee, bf16x3 and bf16x6",
+                     "dot_precision: there is no '%s'", o->dot_precision);
+  if (o->max_registers < 0 || o->max_registers > 255)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                     "max_registers is %d; give 0 for as many as are needed, or 1 to 255", o->max_registers);
   if (o->shared_bytes < 0)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "shared_bytes is %lld, below zero", (long long)o->shared_bytes);
   if (o->instrument < 0 || o->instrument > NEREID_INSTRUMENT_BOTH)
@@ -430,7 +407,7 @@ nereid_status call_still_open(const Call *c, nereid_error **error) {
 }
 
 const void *call_stable_key(const Call *c, size_t *size) {
-  enum { NOT_STABLE = sizeof(const DeviceKind *) + sizeof(uint64_t) + sizeof(int) };
+  enum { NOT_STABLE = sizeof(const DeviceKind *) + sizeof(uint64_t) + 2 * sizeof(int) };
   *size = c->key_size - NOT_STABLE;
   return c->key + NOT_STABLE;
 }
@@ -471,6 +448,7 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC;
   const char *wrong;
   const int head[] = {(int)tunes,
+                      atomic_load_explicit(&k->module->epoch, memory_order_acquire),
                       k->index,
                       o->num_warps,
                       o->num_stages,
@@ -479,7 +457,9 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
                       kind->lists_programs && o->programs,
                       o->instrument,
                       o->without ? gpu_without(o->without, &wrong) : 0,
-                      o->persist | o->specialize << 1};
+                      o->persist | o->specialize << 1 | o->no_fp_fusion << 2 | o->no_sanitize_overflow << 3,
+                      o->max_registers,
+                      o->dot_precision ? 1 + front_dot_precision(o->dot_precision) : 0};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");
@@ -529,10 +509,10 @@ static int64_t representative(const Seen *s) {
   return v;
 }
 
-/* constexpr_text into the arena. The Buf must not be lost when the arena unwinds. */
+/* arg_python_text into the arena. The Buf must not be lost when the arena unwinds. */
 static const char *constexpr_copy(Context *cx, const nereid_arg *a) {
   Buf text = {0};
-  constexpr_text(&text, a, 0); /* call_bind has seen that it can be done */
+  arg_python_text(&text, a); /* call_bind has seen that it can be done */
   const char *volatile copy = NULL;
   if (!text.failed && context_try(cx)) {
     copy = arena_strdup(cx->arena, text.at);
@@ -586,18 +566,3 @@ ArgSpec *call_specs(const Call *c, Context *cx) {
   for (int i = 0; i < n; i++) specs[i] = spec_of(c, &c->kernel->rules[i], c->args[i], cx);
   return specs;
 }
-
-/* ---- building arguments ------------------------------------------------------------------------------------------ */
-
-nereid_arg nereid_pointer(const void *p, nereid_dtype t) {
-  return (nereid_arg){.kind = NEREID_ARG_POINTER, .pointer = (void *)(uintptr_t)p, .dtype = t};
-}
-nereid_arg nereid_int(int64_t v) { return (nereid_arg){.kind = NEREID_ARG_INT, .i = v}; }
-nereid_arg nereid_float(double v) { return (nereid_arg){.kind = NEREID_ARG_FLOAT, .f = v}; }
-nereid_arg nereid_bool(bool v) { return (nereid_arg){.kind = NEREID_ARG_BOOL, .i = v}; }
-nereid_arg nereid_none(void) { return (nereid_arg){.kind = NEREID_ARG_NONE}; }
-nereid_arg nereid_constexpr(const char *python_text) {
-  return (nereid_arg){.kind = NEREID_ARG_CONSTEXPR, .text = python_text ? python_text : "None"};
-}
-nereid_arg nereid_constexpr_int(int64_t v) { return (nereid_arg){.kind = NEREID_ARG_CONSTEXPR, .i = v}; }
-nereid_arg nereid_named(nereid_arg a, const char *parameter) { return a.name = parameter, a; }

@@ -9,7 +9,16 @@
 #include "runtime/instrument.h"
 #include "tile/analysis/provenance.h"
 
-const nereid_options options_default = {0};
+const DeviceKind *const device_kinds[] = {&device_cpu, &device_interp, &device_sim, &device_cuda, NULL};
+const char device_kinds_hint[] = "there are cpu, cpu:THREADS, interp, sim and cuda:N";
+static const Compiler *const compilers[] = {&compiler_cpu, &compiler_interp, &compiler_sim, &compiler_cuda};
+
+static const Compiler *compiler_of(const DeviceKind *kind) {
+  int i = 0;
+  while (compilers[i]->kind != kind) i++;
+  return compilers[i];
+}
+
 atomic_int prof_sessions;
 
 void print_lines(const Buf *text, const nereid_options *o) {
@@ -36,18 +45,24 @@ Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o
                                   .cuda_sm = cuda_sm,
                                   .instrument = o->instrument,
                                   .chosen = c->chosen,
+                                  .no_sanitize_overflow = o->no_sanitize_overflow,
+                                  .dot_precision = o->dot_precision,
+                                  .no_fp_fusion = o->no_fp_fusion,
+                                  .max_registers = o->max_registers,
                                   .print = print};
-  Module *front = front_load_text(cx, m->path, m->text, m->size);
-  return front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
+  Module *front = module_front(m, cx);
+  Compiled *compiled = front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
+  names_remember(m, front);
+  return compiled;
 }
 
 void specialization_keep_slots(Specialization *s, const Compiled *from, Context *cx) {
-  s->slots = calloc((size_t)from->slot_count + 1, sizeof *s->slots);
-  if (!s->slots) context_out_of_memory(cx);
-  s->slot_count = from->slot_count;
+  s->run.slots = calloc((size_t)from->slot_count + 1, sizeof *s->run.slots);
+  if (!s->run.slots) context_out_of_memory(cx);
+  s->run.slot_count = from->slot_count;
   for (int i = 0; i < from->slot_count; i++) {
     const Slot *f = &from->slots[i];
-    ArgSlot *t = &s->slots[i];
+    ArgSlot *t = &s->run.slots[i];
     *t = (ArgSlot){.kind = f->kind,
                    .param = f->param,
                    .depth = f->depth,
@@ -55,7 +70,7 @@ void specialization_keep_slots(Specialization *s, const Compiled *from, Context 
                    .dtype = f->type->dtype,
                    .is_pointer = f->type->ptr > 0};
     memcpy(t->path, f->path, sizeof t->path);
-    s->pointer_count += t->is_pointer;
+    s->run.pointer_count += t->is_pointer;
   }
 }
 
@@ -89,8 +104,8 @@ static void keep_config(Specialization *s, const Compiled *from, Context *cx) {
 
 static uint64_t by_param(const Specialization *s, const bool *by_slot) {
   uint64_t out = 0;
-  for (int i = 0; i < s->slot_count; i++)
-    if (by_slot[i]) out |= (uint64_t)1 << (s->slots[i].param < 63 ? s->slots[i].param : 63);
+  for (int i = 0; i < s->run.slot_count; i++)
+    if (by_slot[i]) out |= (uint64_t)1 << (s->run.slots[i].param < 63 ? s->run.slots[i].param : 63);
   return out;
 }
 
@@ -128,27 +143,27 @@ static void check_thread_bytes(const Compiled *front, int64_t most, Context *cx,
 /* Of CUDA C every parameter is one slot. */
 static void keep_c_slots(Specialization *s, Context *cx) {
   int n = s->kernel->info.param_count;
-  s->slots = calloc((size_t)n + 1, sizeof *s->slots);
-  if (!s->slots) context_out_of_memory(cx);
-  s->slot_count = n;
+  s->run.slots = calloc((size_t)n + 1, sizeof *s->run.slots);
+  if (!s->run.slots) context_out_of_memory(cx);
+  s->run.slot_count = n;
   for (int i = 0; i < n; i++) {
     const ParamRule *r = &s->kernel->rules[i];
-    s->slots[i] = (ArgSlot){.kind = SLOT_ARG,
-                            .param = i,
-                            .dtype = r->dtype,
-                            .is_pointer = r->forced_pointer,
-                            .align = r->forced_target ? 0 : r->align};
-    s->pointer_count += r->forced_pointer;
+    s->run.slots[i] = (ArgSlot){.kind = SLOT_ARG,
+                                .param = i,
+                                .dtype = r->dtype,
+                                .is_pointer = r->forced_pointer,
+                                .align = r->forced_target ? 0 : r->align};
+    s->run.pointer_count += r->forced_pointer;
   }
 }
 
 static void compile_cuda_c(Specialization *s, Context *cx, volatile nereid_status *phase) {
   *phase = NEREID_UNSUPPORTED;
-  if (!s->kind->compile_cuda_c)
+  if (!compiler_of(s->run.kind)->compile_cuda_c)
     diag_fail_hint(cx, (Span){0}, "open the device \"cuda\"", "kernel '%s' is CUDA C, which the device %s does not run",
                    s->kernel->info.name, s->device->name);
   keep_c_slots(s, cx);
-  s->kind->compile_cuda_c(s, cx, phase);
+  compiler_of(s->run.kind)->compile_cuda_c(s, cx, phase);
 }
 
 /* Buffers that must not be lost when the compilation unwinds. */
@@ -158,6 +173,7 @@ typedef struct Texts {
 
 static bool compile(Specialization *s, const Call *c, const nereid_options *o, int64_t most_thread_bytes, Context *cx,
                     Texts *texts, nereid_error **error) {
+  const Compiler *const volatile of = compiler_of(s->run.kind);
   volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
   if (s->module->is_cuda_c && context_try(cx)) {
     compile_cuda_c(s, cx, &phase);
@@ -172,17 +188,17 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
     keep_config(s, front, cx);
     check_thread_bytes(front, most_thread_bytes, cx, &phase);
     phase = NEREID_UNSUPPORTED;
-    if (!s->kind->runs_ptx) tile_expand_asm(front->func);
+    if (!of->runs_ptx) tile_expand_asm(front->func);
     phase = NEREID_INTERNAL;
-    if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
+    if (of->optimizes) tile_optimize(front->func, NULL, NULL, false);
     else tile_sum_dots(front->func), tile_mark_waits(front->func); /* the order of sums is the same everywhere */
-    if (s->kind->finds_undefined && o->debug) tile_track_undefined(front->func);
-    s->info.programs_wait = tile_waits(front->func);
-    if (s->kind->signature) keep_mod_ref(s, front->func);
+    if (of->finds_undefined && o->debug) tile_track_undefined(front->func);
+    s->info.programs_wait = s->run.programs_wait = tile_waits(front->func);
+    if (s->run.kind->signature) keep_mod_ref(s, front->func);
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
     s->info.num_warps = front->num_warps;
     s->info.num_stages = front->num_stages;
-    s->kind->compile(s, front->func, cx, &texts->c, &phase);
+    of->compile(s, front->func, cx, &texts->c, &phase);
     if (texts->c.n) s->code_hash = hash_bytes(texts->c.at, texts->c.n, 0) | 1;
     instrument_keep_regions(s, front->func, cx);
     s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);
@@ -224,21 +240,23 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
   }
   cx->compiler_seconds = o->compiler_seconds;
   memcpy(key, c->key, c->key_size);
-  *s = (Specialization){.hash = c->hash,
-                        .key = key,
-                        .key_size = c->key_size,
-                        .module = m,
-                        .kernel = c->kernel,
-                        .kind = d->kind,
-                        .device = d,
-                        .lists_programs = d->kind->lists_programs && o->programs,
-                        .without = o->without,
-                        .persist = o->persist,
-                        .specialize = o->specialize};
+  *s = (Specialization){
+      .run = {.kind = d->kind, .name = c->kernel->info.name, .params = c->kernel->names, .path = m->path},
+      .hash = c->hash,
+      .key = key,
+      .key_size = c->key_size,
+      .module = m,
+      .kernel = c->kernel,
+      .device = d,
+      .lists_programs = d->kind->lists_programs && o->programs,
+      .without = o->without,
+      .persist = o->persist,
+      .specialize = o->specialize};
   Texts texts = {0};
   bool done = compile(s, c, o, most_thread_bytes, cx, &texts, error);
   s->device = NULL;
   print_lines(&texts.print, o);
+  warn_from_context(o, cx);
   buf_destroy(&texts.print);
   buf_destroy(&texts.c);
   if (done && s->keeps_context) s->cx = cx;
@@ -251,11 +269,9 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
 
 void specialization_destroy(Specialization *s) {
   if (!s) return;
-  s->kind->discard(s);
+  kernel_release(&s->run);
   instrument_free_regions(s->regions);
   context_destroy(s->cx);
-  free(s->plan);
-  free(s->slots);
   for (int i = 0; i < s->constant_count; i++) free(s->constants[i].name);
   free(s->constants);
   free(s->config);

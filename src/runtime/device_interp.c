@@ -59,9 +59,9 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
                            .instrument = o->instrument_buffer,
                            .step = l->step,
                            .step_arg = l->step_arg};
-  if (instrument_check(l, error)) return NEREID_BAD_ARGUMENT;
+  if (launch_check_instrument(l, error)) return NEREID_BAD_ARGUMENT;
   InterpFault fault = {0};
-  if (interp_run(l->spec->func, d->state, l->args, l->grid, &options, &fault)) return NEREID_OK;
+  if (interp_run(launch_spec(l)->func, d->state, l->args, l->grid, &options, &fault)) return NEREID_OK;
   if (fault.out_of_memory) return error_out_of_memory(error);
   Buf message = {0};
   /* Of a tensor of one dim the message names the element as well as an index would. */
@@ -83,11 +83,10 @@ static void interp_compile(Specialization *s, Func *func, Context *cx, Buf *text
   s->keeps_context = true;
 }
 
-static void interp_discard(Specialization *s) {}
+static void interp_discard(LoadedKernel *k) {}
 
 const DeviceKind device_interp = {
     .name = "interp",
-    .finds_undefined = true,
     .open = interp_open,
     .close = interp_close,
     .describe = interp_describe,
@@ -97,8 +96,9 @@ const DeviceKind device_interp = {
     .detach = interp_detach,
     .copy_in = interp_copy_in,
     .copy_out = interp_copy_out,
-    .compile = interp_compile,
     .discard = interp_discard,
     .launch = interp_launch,
     .synchronize = interp_synchronize,
 };
+
+const Compiler compiler_interp = {.kind = &device_interp, .finds_undefined = true, .compile = interp_compile};

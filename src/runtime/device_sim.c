@@ -114,7 +114,7 @@ static bool check(void *arg, uint64_t address, int bytes, bool write) {
 /* "store out of bounds: writes 4 bytes at out_ptr+400 (out_ptr has 400 bytes)", by the argument whose array is nearest.
  */
 static void describe_access(const Launch *l, const Checker *c, char *out, size_t size) {
-  const Specialization *s = l->spec;
+  const Specialization *s = launch_spec(l);
   const Extent *nearest = NULL;
   uint64_t least = UINT64_MAX;
   const char *name = NULL;
@@ -123,9 +123,10 @@ static void describe_access(const Launch *l, const Checker *c, char *out, size_t
     uint64_t away = c->address < e->base ? e->base - c->address : c->address >= e->end ? c->address - e->end : 0;
     if (away < least) least = away, nearest = e;
   }
-  for (int i = 0; i < s->slot_count && nearest && !name; i++)
-    if (s->slots[i].is_pointer && l->args[i] >= nearest->base && l->args[i] <= nearest->end && s->slots[i].depth == 0)
-      name = s->kernel->info.params[s->slots[i].param].name;
+  for (int i = 0; i < s->run.slot_count && nearest && !name; i++)
+    if (s->run.slots[i].is_pointer && l->args[i] >= nearest->base && l->args[i] <= nearest->end &&
+        s->run.slots[i].depth == 0)
+      name = s->kernel->info.params[s->run.slots[i].param].name;
   const char *what = c->write ? "store out of bounds: writes" : "load out of bounds: reads";
   if (name && least < (uint64_t)1 << 40)
     snprintf(out, size, "%s %d bytes at %s%+lld (%s has %lld bytes)", what, c->bytes, name,
@@ -149,6 +150,7 @@ typedef struct SimRun {
   bool has_fault;
   LaneSimFault fault;
   Residents *residents; /* of programs that wait for each other, else NULL */
+  LaneCaches *caches;   /* of programs that learn of each other, else NULL */
 } SimRun;
 
 static LaneSimOptions block_options(SimRun *r, Checker *checker) {
@@ -158,6 +160,7 @@ static LaneSimOptions block_options(SimRun *r, Checker *checker) {
                           .seed = 1,
                           .check = check,
                           .check_arg = checker,
+                          .caches = r->caches,
                           .memory = r->limits.memory_bytes,
                           .operations = &r->operations};
 }
@@ -177,7 +180,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
   LaneSimOptions o = block_options(r, &checker);
   o.begin = begin, o.end = end;
   LaneSimFault fault = {0};
-  if (lane_sim_run(l->spec->lane, r->args, &o, &fault)) return;
+  if (lane_sim_run(launch_spec(l)->lane, r->args, &o, &fault)) return;
   record_fault(r, &checker, &fault);
   pool_cancel(r->pool);
 }
@@ -201,7 +204,7 @@ static SimProgram *make_program(SimRun *r, LaneSimFault *fault) {
   b->options = block_options(r, &b->checker);
   b->options.wait = on_wait;
   b->options.wait_arg = r->residents;
-  b->sim = lane_sim_open(r->launch->spec->lane, r->args, &b->options, &b->fault);
+  b->sim = lane_sim_open(launch_spec(r->launch)->lane, r->args, &b->options, &b->fault);
   if (b->sim) return b;
   if (fault) *fault = b->fault;
   free(b);
@@ -274,56 +277,94 @@ static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t 
   Extents extents;
   if (!extents_take(d, diag, &extents)) return error_out_of_memory(error);
   SimRun r = {.launch = l, .extents = &extents, .args = args, .pool = sim->pool, .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (lane_learns(launch_spec(l)->lane) && !(r.caches = lane_caches_create())) {
+    free(extents.at);
+    return error_out_of_memory(error);
+  }
   r.limits = limits_of(l->options);
   r.operations = r.limits.operations;
   int64_t count = l->options->programs ? l->options->program_count : l->total;
-  if (l->spec->lane->persistent && !l->options->programs) {
+  if (launch_spec(l)->lane->persistent && !l->options->programs) {
     if (count > PERSISTENT_BLOCKS) count = PERSISTENT_BLOCKS;
     r.blocks = count;
   }
   int64_t chunk = count / ((int64_t)pool_threads(sim->pool) * CHUNKS_PER_THREAD);
-  if (lane_waits(l->spec->lane)) run_together(&r, count);
+  if (lane_waits(launch_spec(l)->lane)) run_together(&r, count);
   else pool_run(sim->pool, count, chunk ? chunk : 1, run_blocks, &r);
   pthread_mutex_destroy(&r.lock);
+  lane_caches_destroy(r.caches);
   free(extents.at);
   return r.has_fault ? fault_error(&r.fault, error) : NEREID_OK;
 }
 
 /* The kernel's own arguments: the slots, and how many programs there are. */
 static void put_arguments(const Launch *l, uint64_t *args) {
-  memcpy(args, l->args, sizeof *args * (size_t)l->spec->slot_count);
-  gpu_put_grid(l->spec->lane, l->grid, args);
+  memcpy(args, l->args, sizeof *args * (size_t)l->kernel->slot_count);
+  gpu_put_grid(launch_spec(l)->lane, l->grid, args);
 }
 
-static bool sim_takes_maps(nereid_device *d, const Launch *l) {
-  const LaneFunc *f = l->spec->lane;
+/* Whether all of the array of a map with `padded` is memory of the device. */
+static bool is_there(nereid_device *d, const GpuTensorMap *m) {
+  uint64_t bytes = (m->sizes[1] - 1) * m->strides[0] + m->sizes[0] * (uint64_t)dtype_bytes(m->dtype);
+  Extents extents;
+  if (!extents_take(d, (Extent){0}, &extents)) return false;
+  bool found = false;
+  for (int i = 0; i < extents.count && !found; i++) found = holds(&extents.at[i], m->base, bytes);
+  free(extents.at);
+  return found;
+}
+
+/* Its copy is memory of the device, too, as long as the launch runs. */
+static bool copy_rows(nereid_device *d, GpuTensorMap *m, void **out) {
+  if (nereid_alloc(d, (int64_t)gpu_map_copy_bytes(m), out, NULL)) return false;
+  for (uint64_t i = 0; i < m->sizes[1]; i++)
+    memcpy((char *)*out + i * m->padded, (const char *)(uintptr_t)(m->base + i * m->strides[0]),
+           m->sizes[0] * (uint64_t)dtype_bytes(m->dtype));
+  gpu_map_take_copy(m, (uintptr_t)*out);
+  return true;
+}
+
+static GpuPlanFit sim_plan_fit(nereid_device *d, const Launch *l) {
+  const LaneFunc *f = launch_spec(l)->lane;
   GpuTensorMap maps[GPU_PLAN_MAPS];
   uint64_t *args = calloc((size_t)f->param_count + 1, sizeof *args);
-  if (!args) return false;
+  if (!args) return GPU_PLAN_NO_MAPS;
   put_arguments(l, args);
-  bool ok = gpu_plan_maps(l->spec->plan, args, maps);
+  const GpuLaunchPlan *p = l->kernel->plan;
+  GpuPlanFit fit = gpu_plan_maps(p, args, l->grid, maps);
+  for (int i = 0; i < p->map_count && !fit; i++)
+    if (maps[i].padded && !is_there(d, &maps[i])) fit = GPU_PLAN_NO_MAPS;
   free(args);
-  return ok;
+  return fit;
 }
 
 typedef struct SimMap {
   _Alignas(GPU_MAP_ALIGN) char bytes[GPU_MAP_BYTES];
 } SimMap;
 
-static bool put_maps(const LaneFunc *f, uint64_t *args, SimMap *out) {
+/* copies: what the launch is to free in the end. */
+static GpuPlanFit put_maps(nereid_device *d, const LaneFunc *f, const int32_t grid[3], uint64_t *args, SimMap *out,
+                           void *copies[GPU_PLAN_MAPS]) {
   GpuTensorMap maps[GPU_PLAN_MAPS];
-  if (f->plan && !gpu_plan_maps(f->plan, args, maps)) return false;
+  GpuPlanFit fit = f->plan ? gpu_plan_maps(f->plan, args, grid, maps) : GPU_PLAN_FITS;
+  if (fit) return fit;
   for (int i = 0; i < f->maps; i++) {
+    if (maps[i].padded && (!is_there(d, &maps[i]) || !copy_rows(d, &maps[i], &copies[i]))) return GPU_PLAN_NO_MAPS;
     memcpy(out[i].bytes, &maps[i], sizeof maps[i]);
     args[f->param_count - f->maps + i] = (uintptr_t)out[i].bytes;
   }
-  return true;
+  return GPU_PLAN_FITS;
+}
+
+static void free_copies(nereid_device *d, void *copies[GPU_PLAN_MAPS]) {
+  for (int i = 0; i < GPU_PLAN_MAPS; i++)
+    if (copies[i]) nereid_free(d, copies[i]);
 }
 
 static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error **error) {
-  const Specialization *s = l->spec;
+  const Specialization *s = launch_spec(l);
   const LaneFunc *f = s->lane;
-  if (instrument_check(l, error)) return NEREID_BAD_ARGUMENT;
+  if (launch_check_instrument(l, error)) return NEREID_BAD_ARGUMENT;
   uint64_t *args = calloc((size_t)f->param_count + 1, sizeof *args);
   GpuDiag *diag = f->uses_diag ? malloc(DIAG_BYTES) : NULL;
   if (!args || (f->uses_diag && !diag)) {
@@ -332,20 +373,23 @@ static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error 
   }
   SimMap maps[GPU_PLAN_MAPS];
   put_arguments(l, args);
-  if (!put_maps(f, args, maps)) {
+  void *copies[GPU_PLAN_MAPS] = {0};
+  GpuPlanFit fit = put_maps(d, f, l->grid, args, maps, copies);
+  if (fit) {
+    free_copies(d, copies);
     free(args), free(diag);
-    return error_set(error, NEREID_INTERNAL, "leave tensor_maps out (options.without)",
-                     "kernel '%s' cannot have its tensor maps", s->kernel->info.name);
+    return plan_refused(s->kernel->info.name, fit, error);
   }
   Extent own = {0};
   if (diag) {
     diag_clear(diag, DIAG_BYTES);
     own = (Extent){(uintptr_t)diag, (uintptr_t)diag + DIAG_BYTES};
-    args[s->slot_count] = (uintptr_t)diag;
+    args[s->run.slot_count] = (uintptr_t)diag;
   }
-  if (f->instrument) args[s->slot_count + (diag != NULL)] = (uintptr_t)l->options->instrument_buffer;
+  if (f->instrument) args[s->run.slot_count + (diag != NULL)] = (uintptr_t)l->options->instrument_buffer;
   nereid_error *why = NULL;
   nereid_status status = run_grid(d, l, args, own, &why);
+  free_copies(d, copies);
   /* What was printed before a fault is printed; a failed assertion comes before what it led to. */
   nereid_error *said = NULL;
   nereid_status reported = diag ? diag_report(s->sites, diag, s->kernel->info.name, l->options, &said) : NEREID_OK;
@@ -378,21 +422,22 @@ static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, v
                   .persist = s->persist,
                   .specialize = s->specialize,
                   .tensor_maps = true,
+                  .apart = true,
                   .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
-  s->info.takes_tf32 = gpu_takes_tf32(func, &o);
+  s->info.tf32_chain = gpu_tf32_chain(func, &o);
   LaneFunc *f = gpu_compile(func, &o);
   lane_walk(f->body, refuse_assembly, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   s->info.shared_bytes = f->shared_bytes;
   if (!diag_sites_keep(f, &s->sites)) context_out_of_memory(cx);
-  if (f->plan && !(s->plan = gpu_plan_keep(f->plan))) context_out_of_memory(cx);
+  if (f->plan && !(s->run.plan = gpu_plan_keep(f->plan))) context_out_of_memory(cx);
   s->lane = f;
   s->keeps_context = true;
 }
 
-static void sim_discard(Specialization *s) { diag_sites_free(s->sites); }
+static void sim_discard(LoadedKernel *k) { diag_sites_free(((Specialization *)k)->sites); }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
@@ -449,10 +494,10 @@ const DeviceKind device_sim = {
     .detach = sim_detach,
     .copy_in = sim_copy,
     .copy_out = sim_copy,
-    .optimizes = true,
-    .compile = sim_compile,
     .discard = sim_discard,
     .launch = sim_launch,
-    .takes_maps = sim_takes_maps,
+    .plan_fit = sim_plan_fit,
     .synchronize = sim_synchronize,
 };
+
+const Compiler compiler_sim = {.kind = &device_sim, .optimizes = true, .compile = sim_compile};

@@ -2,13 +2,13 @@
  * profiling and tuning by this one table; measure/hooks.c fills it. Private to src/runtime and src/measure.
  *
  *     launch.c ──find_configuration──▶ a configuration kept by nereid_tune or autotune, or one that is measured now
- *     launch.c, device.c, stream.c ──called, launch, memory, ...──▶ the sessions of nereid_prof_start
- *
- * Without a session of the profiler a launch pays for one load of prof_sessions.
+
+ * What the lower half of the runtime tells stands in rt/hooks.h.
  */
 #ifndef NEREID_RUNTIME_HOOKS_H
 #define NEREID_RUNTIME_HOOKS_H
 
+#include "rt/hooks.h"
 #include "runtime/runtime.h"
 
 /* A configuration, kept as text, a line each: "BLOCK=128\nnum_warps=4\n"; chosen points into the others. */
@@ -34,32 +34,8 @@ typedef struct MeasureHooks {
                                nereid_error **error);
   void (*module_closes)(nereid_module *m); /* what is kept of it goes */
 
-  /* A call of the interface that began at `start`. */
-  void (*called)(int64_t start, const char *name, TraceCallKind kind, nereid_status result);
   void (*compiled)(int64_t start, const char *kernel, nereid_status result);
-  /* allocated; below 0: freed. Always, with a session or not */
-  void (*memory)(const nereid_device *d, const void *at, int64_t bytes);
-  void (*cuda_opened)(void); /* a device; and, afterwards, closed */
-  void (*cuda_closed)(void);
-  /* The device's launch, with c->start not 0. */
-  nereid_status (*launch)(const ProfCall *c, nereid_device *d, const Launch *l, nereid_error **error);
 } MeasureHooks;
 extern const MeasureHooks measure_hooks;
-
-extern atomic_int prof_sessions; /* that were started and not stopped */
-static inline bool prof_on(void) { return atomic_load_explicit(&prof_sessions, memory_order_relaxed) != 0; }
-/* When a call of the interface begins: the time, or 0 without a session. What follows is then nothing. */
-static inline int64_t prof_begin(void) { return prof_on() ? trace_clock() : 0; }
-static inline nereid_status prof_end(int64_t start, const char *name, TraceCallKind kind, nereid_status result) {
-  if (start) measure_hooks.called(start, name, kind, result);
-  return result;
-}
-
-struct ProfCall {
-  int64_t start; /* of prof_begin */
-  const char *function;
-  const nereid_arg *args;
-  int arg_count;
-};
 
 #endif

@@ -22,10 +22,11 @@ typedef enum {
   STAGE_PTX,
   STAGE_SASS,
   STAGE_SUMMARY,
+  STAGE_CUBIN,
   STAGE_COUNT
 } Stage;
-static const char *const stage_names[] = {"ast",  "tile-raw", "tile", "c",       "layout",
-                                          "lane", "ptx",      "sass", "summary", NULL};
+static const char *const stage_names[] = {"ast", "tile-raw", "tile",    "c",     "layout", "lane",
+                                          "ptx", "sass",     "summary", "cubin", NULL};
 static const char *const default_target = "sm_90a";
 
 typedef struct Inspection {
@@ -82,13 +83,15 @@ static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubi
     return;
   }
   *phase = NEREID_NO_COMPILER;
-  if (in->stage == STAGE_SASS && !has_ptxas)
+  if ((in->stage == STAGE_SASS || in->stage == STAGE_CUBIN) && !has_ptxas)
     diag_fail_hint(
         cx, (Span){0},
         "install CUDA's ptxas (in the package cuda-nvcc), or name one in NEREID_PTXAS; the stage ptx needs none",
         "no ptxas was found: neither in PATH nor at /usr/local/cuda/bin/ptxas");
   in->text.n = 0;
-  if (in->stage == STAGE_SASS) {
+  if (in->stage == STAGE_CUBIN) {
+    buf_write(&in->text, cubin->bytes, cubin->size);
+  } else if (in->stage == STAGE_SASS) {
     gpu_sass(cx, cubin, &in->text);
     put_summary(in, f, cubin, "// ");
   } else {
@@ -103,6 +106,7 @@ static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_st
                   .persist = in->options->persist,
                   .specialize = in->options->specialize,
                   .tensor_maps = true,
+                  .apart = true,
                   .without = gpu_without(in->options->without, &wrong)};
   if (in->options->dump_after) {
     o.dump_after = in->options->dump_after;
@@ -134,6 +138,7 @@ static void inspect_cuda_c(Inspection *in, Context *cx, volatile nereid_status *
   *phase = NEREID_NO_COMPILER;
   GpuCubin cubin = {.bytes = (void *)r.cubin, .size = r.cubin_size};
   if (in->stage == STAGE_PTX) buf_puts(&in->text, r.ptx);
+  else if (in->stage == STAGE_CUBIN) buf_write(&in->text, cubin.bytes, cubin.size);
   else gpu_sass(cx, &cubin, &in->text);
 }
 
@@ -177,10 +182,10 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     return;
   }
   *phase = NEREID_UNSUPPORTED;
-  cpu_emit_c(f, false, &in->text);
+  cpu_emit_c(f, false, CPU_TEXT_READABLE, &in->text);
 }
 
-static nereid_status run_inspection(Inspection *in, char **text, nereid_error **error) {
+static nereid_status run_inspection(Inspection *in, char **text, size_t *size, nereid_error **error) {
   Context *cx = context_within(in->options);
   if (!cx) return error_out_of_memory(error);
   volatile nereid_status status = NEREID_OK, phase = NEREID_BAD_SOURCE;
@@ -191,6 +196,7 @@ static nereid_status run_inspection(Inspection *in, char **text, nereid_error **
   } else {
     status = error_from_context(error, phase, cx);
   }
+  warn_from_context(in->options, cx);
   context_destroy(cx);
   print_lines(&in->print, in->options);
   buf_destroy(&in->print);
@@ -201,6 +207,7 @@ static nereid_status run_inspection(Inspection *in, char **text, nereid_error **
     return status;
   }
   *text = in->text.at;
+  *size = in->text.n;
   return NEREID_OK;
 }
 
@@ -271,13 +278,20 @@ static nereid_status choose_target(Inspection *in, const char *name, const Devic
   return NEREID_OK;
 }
 
-nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
-                             const nereid_options *o, const char *stage, const char *target, char **text,
-                             nereid_error **error) {
-  if (!m) return error_null(error, "nereid_inspect", "the module");
-  if (!stage) return error_null(error, "nereid_inspect", "the stage");
-  if (!text) return error_null(error, "nereid_inspect", "text");
-  if (!o) o = &options_default;
+/* in->stage is known. */
+static nereid_status find_kernel(Inspection *in, const char *kernel, const char *function, nereid_error **error) {
+  if (!kernel) return error_null(error, function, "the kernel's name");
+  in->kernel = module_kernel(in->module, kernel, error);
+  return in->kernel ? NEREID_OK : NEREID_BAD_ARGUMENT;
+}
+
+static nereid_status inspect_into(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
+                                  const nereid_options *o, const char *stage, const char *target, char **text,
+                                  size_t *size, const char *function, nereid_error **error) {
+  if (!m) return error_null(error, function, "the module");
+  if (!stage) return error_null(error, function, "the stage");
+  if (!text) return error_null(error, function, "the result");
+  TAKE_OPTIONS(o);
   Inspection in = {.module = m, .options = o};
   while (stage_names[in.stage] && strcmp(stage_names[in.stage], stage)) in.stage++;
   if (in.stage == STAGE_COUNT)
@@ -288,21 +302,37 @@ nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_
   nereid_status status = choose_target(&in, target, &kind, error);
   if (!status) status = check_pass(&in, error);
   if (status) return status;
-  if (m->is_cuda_c && ((in.stage != STAGE_PTX && in.stage != STAGE_SASS) || !in.target))
+  bool of_cuda_c = in.stage == STAGE_PTX || in.stage == STAGE_SASS || in.stage == STAGE_CUBIN;
+  if (m->is_cuda_c && (!of_cuda_c || !in.target))
     return error_set(error, NEREID_BAD_ARGUMENT, "there are ptx and sass, for a GPU's target",
                      "CUDA C has no stage '%s'", stage);
-  if (in.stage == STAGE_AST) return run_inspection(&in, text, error);
-  if (!kernel) return error_null(error, "nereid_inspect", "the kernel's name");
-  const KernelInfo *k = module_kernel(m, kernel, error);
-  if (!k) return NEREID_BAD_ARGUMENT;
-  in.kernel = k;
-  if (m->is_cuda_c) return run_inspection(&in, text, error);
+  if (in.stage == STAGE_AST) return run_inspection(&in, text, size, error);
+  status = find_kernel(&in, kernel, function, error);
+  if (status) return status;
+  if (m->is_cuda_c) return run_inspection(&in, text, size, error);
   Call c;
   in.call = &c;
-  status = call_bind(&c, k, kind, args, arg_count, o, error);
-  if (!status) status = run_inspection(&in, text, error);
+  status = call_bind(&c, in.kernel, kind, args, arg_count, o, error);
+  if (!status) status = run_inspection(&in, text, size, error);
   call_free(&c);
   return status;
+}
+
+nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
+                             const nereid_options *o, const char *stage, const char *target, char **text,
+                             nereid_error **error) {
+  size_t size;
+  if (stage && !strcmp(stage, stage_names[STAGE_CUBIN]))
+    return error_set(error, NEREID_BAD_ARGUMENT, "nereid_inspect_bytes gives it", "cubin is no text");
+  return inspect_into(m, kernel, args, arg_count, o, stage, target, text, &size, "nereid_inspect", error);
+}
+
+nereid_status nereid_inspect_bytes(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
+                                   const nereid_options *o, const char *stage, const char *target, void **data,
+                                   size_t *bytes, nereid_error **error) {
+  if (!bytes) return error_null(error, "nereid_inspect_bytes", "bytes");
+  return inspect_into(m, kernel, args, arg_count, o, stage, target, (char **)data, bytes, "nereid_inspect_bytes",
+                      error);
 }
 
 nereid_status nereid_eval(const char *expression, int count, const char *const *names, const double *values,

@@ -32,15 +32,8 @@ void instrument_keep_regions(Specialization *s, const Func *f, Context *cx) {
     const InstrumentRegion *r = &f->instrument->regions.at[i];
     list[i] = (InstrumentName){(char *)r->name, r->span ? r->span->line : 0, r->automatic};
   }
+  s->run.instrumented = true;
   if (!(s->regions = instrument_names_copy(count, list))) context_out_of_memory(cx);
-}
-
-nereid_status instrument_check(const Launch *l, nereid_error **error) {
-  if (!l->spec->regions || l->options->instrument_buffer) return NEREID_OK;
-  return error_set(error, NEREID_BAD_ARGUMENT,
-                   "use nereid_instrument_run, which makes it; or leave options.instrument at zero",
-                   "kernel '%s' is instrumented, but options.instrument_buffer, where it records to, is NULL",
-                   l->spec->kernel->info.name);
 }
 
 void instrument_host_record(void *cursor, void *buffer, const int32_t program[3], const int32_t grid[3], uint32_t tag) {

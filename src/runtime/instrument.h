@@ -19,8 +19,6 @@ InstrumentNames *instrument_names_copy(int count, const InstrumentName *from); /
 /* s->regions; nothing of a kernel that is not instrumented */
 void instrument_keep_regions(Specialization *s, const Func *f, Context *cx);
 void instrument_free_regions(InstrumentNames *n);
-/* Of an instrumented kernel: there is memory to record to. */
-nereid_status instrument_check(const Launch *l, nereid_error **error);
 /* NereidHost.record: of a program that runs as C. */
 void instrument_host_record(void *cursor, void *buffer, const int32_t program[3], const int32_t grid[3], uint32_t tag);
 

@@ -6,33 +6,6 @@
 
 enum { PLAN_SLOTS = 64 };
 
-/* CUDA's limits of a grid, which every device keeps, so that a launch that works on one works on all. */
-static const int64_t grid_limit[3] = {INT32_MAX, 65535, 65535};
-
-nereid_status grid_check(const int64_t grid[3], const nereid_options *o, int32_t out[3], int64_t *total,
-                         nereid_error **error) {
-  if (!grid) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the grid is NULL");
-  *total = 1;
-  for (int i = 0; i < 3; i++) {
-    if (grid[i] < 0 || grid[i] > grid_limit[i])
-      return error_set(error, NEREID_BAD_ARGUMENT,
-                       grid[i] < 0 ? NULL
-                       : i         ? "put the largest dimension first: x may have 2147483647 programs"
-                                   : NULL,
-                       "the grid (%lld, %lld, %lld) has %lld programs along %c; 0 to %lld are possible",
-                       (long long)grid[0], (long long)grid[1], (long long)grid[2], (long long)grid[i], "xyz"[i],
-                       (long long)grid_limit[i]);
-    out[i] = (int32_t)grid[i];
-    *total *= grid[i]; /* below 2^63 by the limits */
-  }
-  for (int64_t i = 0; o->programs && i < o->program_count; i++)
-    if (o->programs[i] < 0 || o->programs[i] >= *total)
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL,
-                       "options.programs[%lld] is %lld, but the grid (%d, %d, %d) has %lld programs", (long long)i,
-                       (long long)o->programs[i], out[0], out[1], out[2], (long long)*total);
-  return NEREID_OK;
-}
-
 /* ---- finding the specialization ---------------------------------------------------------------------------------- */
 
 typedef struct Make {
@@ -75,41 +48,31 @@ nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Ca
   return find_specialization(d, m, c, o, NULL, out, error);
 }
 
-/* Done, or where a stream that is recorded has taken it. */
-static nereid_status launch_now(nereid_device *d, const Launch *l, const ProfCall *profiled, nereid_error **error) {
-  if (l->stream && !d->kind->async) return graph_record_launch(l->stream, l, error);
-  return profiled && profiled->start ? measure_hooks.launch(profiled, d, l, error) : d->kind->launch(d, l, error);
-}
+/* ---- kernels with launch plans ----------------------------------------------------------------------------------- */
 
-/* ---- kernels with tensor maps ------------------------------------------------------------------------------------ */
-
-bool launch_takes_maps(nereid_device *d, Specialization *s, const int64_t grid[3], const uint64_t *slots) {
-  if (!s->plan) return true;
-  Launch l = {.spec = s, .options = &options_default, .args = slots};
-  for (int i = 0; i < 3; i++) l.grid[i] = (int32_t)grid[i];
-  return d->kind->takes_maps(d, &l);
-}
-
-nereid_options launch_without_maps(const nereid_options *o, char text[WITHOUT_TEXT]) {
+nereid_options launch_plainer(const nereid_options *o, GpuPlanFit fit, char text[WITHOUT_TEXT]) {
   nereid_options out = *o;
   const char *before = o->without && *o->without ? o->without : NULL;
-  snprintf(text, WITHOUT_TEXT, "%s%stensor_maps", before ? before : "", before ? "," : "");
+  snprintf(text, WITHOUT_TEXT, "%s%s%s", before ? before : "", before ? "," : "", gpu_plan_lacks(fit));
   out.without = text;
   return out;
 }
 
 /* The same of a call. */
-static bool call_takes_maps(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3]) {
+static GpuPlanFit call_plan_fit(nereid_device *d, void *stream, const Call *c, Specialization *s,
+                                const int64_t grid[3]) {
   uint64_t slots[PLAN_SLOTS];
-  if (!s->plan) return true;
-  return s->slot_count <= PLAN_SLOTS && !call_pack(c, s, slots, NULL) && launch_takes_maps(d, s, grid, slots);
+  if (!s->run.plan) return GPU_PLAN_FITS;
+  if (s->run.slot_count > PLAN_SLOTS || call_pack(c, s, slots, NULL))
+    return s->run.plan->apart_count ? GPU_PLAN_NOT_APART : GPU_PLAN_NO_MAPS;
+  return launch_plan_fit(d, &s->run, stream, grid, slots);
 }
 
 /* With the slots filled. */
-static nereid_status launch_slots(nereid_device *d, void *stream, Specialization *s, const int64_t grid[3],
-                                  const uint64_t *slots, const nereid_options *o, const ProfCall *profiled,
-                                  nereid_error **error) {
-  Launch l = {.spec = s, .options = o, .stream = stream, .args = slots};
+nereid_status launch_slots(nereid_device *d, void *stream, Specialization *s, const int64_t grid[3],
+                           const uint64_t *slots, const nereid_options *o, const ProfCall *profiled,
+                           nereid_error **error) {
+  Launch l = {.kernel = &s->run, .options = o, .stream = stream, .args = slots};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
   return status || !l.total ? status : launch_now(d, &l, profiled, error);
 }
@@ -117,12 +80,12 @@ static nereid_status launch_slots(nereid_device *d, void *stream, Specialization
 nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
                           const nereid_options *o, bool (*step)(void *, InterpFrame *, const Op *), void *step_arg,
                           const ProfCall *profiled, nereid_error **error) {
-  Launch l = {.spec = s, .options = o, .step = step, .step_arg = step_arg, .stream = stream};
+  Launch l = {.kernel = &s->run, .options = o, .step = step, .step_arg = step_arg, .stream = stream};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
   if (status) return status;
   uint64_t on_stack[64], *args = on_stack;
-  if (s->slot_count > 64) {
-    args = malloc(sizeof *args * (size_t)s->slot_count);
+  if (s->run.slot_count > 64) {
+    args = malloc(sizeof *args * (size_t)s->run.slot_count);
     if (!args) return error_out_of_memory(error);
   }
   status = call_pack(c, s, args, error);
@@ -133,9 +96,9 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
   return status;
 }
 
-static nereid_status launch_args(nereid_device *d, void *stream, nereid_module *m, const KernelInfo *k,
-                                 const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
-                                 const ProfCall *profiled, nereid_error **error) {
+nereid_status launch_args(nereid_device *d, void *stream, nereid_module *m, const KernelInfo *k, const int64_t grid[3],
+                          const nereid_arg *args, int arg_count, const nereid_options *o, const ProfCall *profiled,
+                          nereid_error **error) {
   Call c;
   nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
   int32_t checked[3];
@@ -145,12 +108,12 @@ static nereid_status launch_args(nereid_device *d, void *stream, nereid_module *
   Specialization *s = NULL;
   if (!status) status = find_specialization(d, m, &c, o, grid, &s, error);
   if (!status) status = grid_find(&c, s, grid, o, found, error);
-  bool maps = status || call_takes_maps(d, &c, s, found);
-  if (!status && maps) status = launch_call(d, stream, &c, s, found, o, NULL, NULL, profiled, error);
+  GpuPlanFit fit = status ? GPU_PLAN_FITS : call_plan_fit(d, stream, &c, s, found);
+  if (!status && !fit) status = launch_call(d, stream, &c, s, found, o, NULL, NULL, profiled, error);
   call_free(&c);
-  if (maps) return status;
+  if (!fit) return status;
   char without[WITHOUT_TEXT];
-  nereid_options plain = launch_without_maps(o, without);
+  nereid_options plain = launch_plainer(o, fit, without);
   return launch_args(d, stream, m, k, grid, args, arg_count, &plain, profiled, error);
 }
 
@@ -179,11 +142,12 @@ nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_modu
   void *handle = NULL;
   nereid_status status = stream_handle(d, stream, &handle, error);
   if (status) return status;
-  if (!o) o = &options_default;
+  TAKE_OPTIONS(o);
   nereid_options changed;
   if (grid && o->grid) changed = *o, changed.grid = NULL, o = &changed;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
+  names_check(m);
   nereid_error *why = NULL;
   status = launch_args(d, handle, m, k, grid, args, arg_count, o, &profiled, &why);
   if (status == NOTHING_TO_MEASURE) {
@@ -195,15 +159,6 @@ nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_modu
 }
 
 /* ---- a specialization in the caller's hands ---------------------------------------------------------------------- */
-
-struct nereid_function {
-  nereid_device *device;
-  Specialization *spec;
-  nereid_options options;
-  int64_t *programs; /* options.programs, our copy */
-  char *grid;        /* options.grid, likewise */
-  ArgPlan *plan;     /* or NULL */
-};
 
 static nereid_status compile_args(nereid_device *d, nereid_module *m, const KernelInfo *k, const nereid_arg *args,
                                   int arg_count, const nereid_options *o, Specialization **s, ArgPlan **plan,
@@ -222,11 +177,12 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
   if (!m) return error_null(error, "nereid_compile", "the module");
   if (!kernel) return error_null(error, "nereid_compile", "the kernel's name");
   if (!out) return error_null(error, "nereid_compile", "out");
-  if (!o) o = &options_default;
+  TAKE_OPTIONS(o);
   nereid_options changed = *o;
   if (!o->grid) changed.grid = "", o = &changed;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
+  names_check(m);
   Specialization *s = NULL;
   ArgPlan *plan = NULL;
   nereid_error *why = NULL;
@@ -249,7 +205,11 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
     return error_out_of_memory(error);
   }
   if (programs) memcpy(programs, o->programs, list);
-  *f = (nereid_function){d, s, *o, programs, grid, plan};
+  *f = (nereid_function){d, s, *o, programs, grid, plan, NULL, 0};
+  if (s->run.plan) { /* a launch may need another kernel, and give its arguments as slots */
+    f->args = args_copy(args, arg_count);
+    f->arg_count = f->args ? arg_count : 0;
+  }
   f->options.programs = programs;
   f->options.grid = grid;
   f->options.tune = NULL;
@@ -281,21 +241,21 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
   if (status) return status;
   const Specialization *s = f->spec;
   uint64_t slots[PLAN_SLOTS];
-  if (f->plan && grid && !s->zeroed_count && s->slot_count <= PLAN_SLOTS &&
-      arg_plan_pack(f->plan, args, arg_count, slots) && launch_takes_maps(f->device, f->spec, grid, slots))
+  if (f->plan && grid && !s->zeroed_count && s->run.slot_count <= PLAN_SLOTS &&
+      arg_plan_pack(f->plan, args, arg_count, slots) && !launch_plan_fit(f->device, &f->spec->run, handle, grid, slots))
     return launch_slots(f->device, handle, f->spec, grid, slots, &f->options, &profiled, error);
   Call c;
   status = call_bind_on(&c, s->kernel, f->device, args, arg_count, &f->options, error);
   if (!status && (c.key_size != s->key_size || memcmp(c.key, s->key, s->key_size))) status = differs(f, &c, error);
   int64_t found[3];
   if (!status) status = grid_find(&c, s, grid, &f->options, found, error);
-  bool maps = status || call_takes_maps(f->device, &c, f->spec, found);
-  if (!status && maps)
+  GpuPlanFit fit = status ? GPU_PLAN_FITS : call_plan_fit(f->device, handle, &c, f->spec, found);
+  if (!status && !fit)
     status = launch_call(f->device, handle, &c, f->spec, found, &f->options, NULL, NULL, &profiled, error);
   call_free(&c);
-  if (maps) return status;
+  if (!fit) return status;
   char without[WITHOUT_TEXT];
-  nereid_options plain = launch_without_maps(&f->options, without);
+  nereid_options plain = launch_plainer(&f->options, fit, without);
   if (grid) plain.grid = NULL;
   return launch_args(f->device, handle, s->module, s->kernel, grid, args, arg_count, &plain, &profiled, error);
 }
@@ -325,6 +285,7 @@ void nereid_function_free(nereid_function *f) {
   free(f->grid);
   free(f->programs);
   arg_plan_free(f->plan);
+  args_free(f->args, f->arg_count);
   free(f);
 }
 

@@ -6,57 +6,6 @@
  */
 #include "runtime/runtime.h"
 
-static nereid_status wrong(const KernelInfo *k, const ArgSlot *s, const char *what, const nereid_arg *a,
-                           nereid_error **error) {
-  char value[40] = "";
-  if (a && a->kind == NEREID_ARG_INT) {
-    if (a->is_unsigned) snprintf(value, sizeof value, "%llu ", (unsigned long long)a->i);
-    else snprintf(value, sizeof value, "%lld ", (long long)a->i);
-  }
-  return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is %s%s %s", k->names[s->param],
-                   k->info.name, value, what, dtype_name(s->dtype));
-}
-
-static uint64_t float_bits(Dtype t, double v) {
-  uint64_t bits = 0;
-  dtype_store_float(t, &bits, v);
-  return bits;
-}
-
-static bool int_fits(Dtype t, int64_t v, bool is_unsigned) {
-  int bits = dtype_bits(t);
-  bool above = is_unsigned && v < 0; /* beyond INT64_MAX */
-  if (t == DT_I1) return true;
-  if (dtype_is_signed(t))
-    return !above && (bits == 64 || (v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1)));
-  if (bits == 64) return above || v >= 0;
-  return !above && v >= 0 && v < (int64_t)1 << bits;
-}
-
-static nereid_status pack_number(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out,
-                                 nereid_error **error) {
-  bool is_float = a->kind == NEREID_ARG_FLOAT;
-  if (!is_float && a->kind != NEREID_ARG_INT && a->kind != NEREID_ARG_BOOL)
-    return wrong(k, s, "not a number, but must be", a, error);
-  if (dtype_is_float(s->dtype)) {
-    *out = float_bits(s->dtype, is_float ? a->f : a->is_unsigned ? (double)(uint64_t)a->i : (double)a->i);
-    return NEREID_OK;
-  }
-  if (is_float) return wrong(k, s, "a float, but must be", a, error);
-  if (!int_fits(s->dtype, a->i, a->is_unsigned)) return wrong(k, s, "which does not fit its type", a, error);
-  *out = s->dtype == DT_I1 ? a->i != 0 : (uint64_t)a->i;
-  return NEREID_OK;
-}
-
-nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out,
-                       nereid_error **error) {
-  if (!s->is_pointer) return pack_number(k, s, a, out, error);
-  if (a->kind == NEREID_ARG_NONE) return *out = 0, NEREID_OK; /* CUDA C's NULL */
-  if (a->kind != NEREID_ARG_POINTER) return wrong(k, s, "not a pointer, but must be one to", a, error);
-  *out = (uint64_t)(uintptr_t)a->pointer;
-  return NEREID_OK;
-}
-
 /* The argument, or item of a tuple, that a slot is of; NULL: there is none. */
 static const nereid_arg *slot_arg(const Call *c, const ArgSlot *s) {
   const nereid_arg *a = c->args[s->param];
@@ -78,18 +27,18 @@ static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, n
     case SLOT_DESC_BASE: return *out = (uint64_t)(uintptr_t)a->pointer, NEREID_OK;
     case SLOT_ARG: break;
   }
-  return pack_arg(c->kernel, s, a, out, error);
+  return pack_arg(c->kernel->info.name, c->kernel->names[s->param], s, a, out, error);
 }
 
 nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error) {
   nereid_status status = NEREID_OK;
-  for (int i = 0; i < s->slot_count && !status; i++) status = pack_slot(c, &s->slots[i], &out[i], error);
+  for (int i = 0; i < s->run.slot_count && !status; i++) status = pack_slot(c, &s->run.slots[i], &out[i], error);
   return status;
 }
 
 void call_contents(const Call *c, const Specialization *s, HostArray *out) {
-  for (int i = 0; i < s->slot_count; i++) {
-    const ArgSlot *slot = &s->slots[i];
+  for (int i = 0; i < s->run.slot_count; i++) {
+    const ArgSlot *slot = &s->run.slots[i];
     const nereid_arg *a = slot_arg(c, slot);
     bool is_array = a && a->bytes > 0 &&
                     (slot->kind == SLOT_DESC_BASE || (slot->kind == SLOT_ARG && a->kind == NEREID_ARG_POINTER));

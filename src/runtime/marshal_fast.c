@@ -70,8 +70,8 @@ ArgPlan *arg_plan_create(const Call *c, const Specialization *s, const nereid_ar
     good = plan_one(&p->args[i], c, &args[i]);
     p->count = i + 1;
   }
-  for (int i = 0; i < s->slot_count && good; i++) {
-    const ArgSlot *slot = &s->slots[i];
+  for (int i = 0; i < s->run.slot_count && good; i++) {
+    const ArgSlot *slot = &s->run.slots[i];
     int k = 0;
     while (k < n && c->args[slot->param] != &args[k]) k++;
     good = slot->kind == SLOT_ARG && !slot->depth && k < n && !p->args[k].slot;
@@ -105,7 +105,7 @@ bool arg_plan_pack(const ArgPlan *p, const nereid_arg *args, int n, uint64_t *ou
         seen.is_one != w->seen.is_one || seen.is_divisible != w->seen.is_divisible ||
         (w->value_counts && !same_constexpr(a, &w->value)))
       return false;
-    if (w->slot && pack_arg(p->kernel, w->slot, a, &out[w->slot_index], NULL)) return false;
+    if (w->slot && pack_arg(p->kernel->info.name, w->rule->name, w->slot, a, &out[w->slot_index], NULL)) return false;
   }
   return true;
 }

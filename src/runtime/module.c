@@ -54,7 +54,8 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
                       .index = index,
                       .rules = rules,
                       .names = names,
-                      .decorated = decorated};
+                      .decorated = decorated,
+                      .module = m};
   return true;
 }
 
@@ -88,7 +89,8 @@ static bool keep_cuda_c(nereid_module *m, KernelInfo *out, int index, const char
                       .index = index,
                       .rules = rules,
                       .names = names,
-                      .is_template = k->is_template};
+                      .is_template = k->is_template,
+                      .module = m};
   return true;
 }
 
@@ -159,7 +161,7 @@ static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
     find_cuda_c(m, cx);
     context_end_try(cx);
   } else if (!m->is_cuda_c && context_try(cx)) {
-    Module *front = front_load_text(cx, m->path, m->text, m->size);
+    Module *front = module_front(m, cx);
     int n = front_kernel_count(front);
     m->kernels = NEW_N(m->arena, KernelInfo, n);
     m->kernel_names = NEW_N(m->arena, const char *, n + 1);
@@ -169,6 +171,7 @@ static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
       if (ok) m->kernel_names[i] = m->kernels[i].info.name, m->kernel_count = i + 1;
     }
     if (!ok) context_out_of_memory(cx);
+    names_remember(m, front);
     context_end_try(cx);
   } else {
     status = error_from_context(error, NEREID_BAD_SOURCE, cx);
@@ -183,8 +186,9 @@ static void in_child(void *owner) {
   pthread_mutex_init(&m->tune_lock, NULL);
 }
 
-static nereid_status module_create(const char *path, const char *text, size_t size, nereid_module **out,
-                                   nereid_error **error) {
+/* source, host: NULL, or of nereid_module_load_source. */
+static nereid_status module_create(const char *path, const char *text, size_t size, const nereid_source *source,
+                                   const nereid_host *host, nereid_module **out, nereid_error **error) {
   nereid_module *m = calloc(1, sizeof *m);
   if (!m) return error_out_of_memory(error);
   pthread_mutex_init(&m->lock, NULL);
@@ -207,7 +211,8 @@ static nereid_status module_create(const char *path, const char *text, size_t si
   } else {
     memcpy(m->text, text, size);
     m->text[size] = 0;
-    status = find_kernels(m, error);
+    bool kept = !source || names_keep_source(m, source, host);
+    status = kept ? find_kernels(m, error) : error_out_of_memory(error);
   }
   if (status) nereid_module_free(m);
   else *out = m;
@@ -218,19 +223,18 @@ nereid_status nereid_module_load_string(const char *name, const char *text, nere
   if (!name) return error_null(error, "nereid_module_load_string", "name");
   if (!text) return error_null(error, "nereid_module_load_string", "text");
   if (!out) return error_null(error, "nereid_module_load_string", "out");
-  return module_create(name, text, strlen(text), out, error);
+  return module_create(name, text, strlen(text), NULL, NULL, out, error);
 }
 
-nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_error **error) {
-  if (!path) return error_null(error, "nereid_module_load", "path");
-  if (!out) return error_null(error, "nereid_module_load", "out");
+static nereid_status load_file(const char *path, const nereid_source *source, const nereid_host *host,
+                               nereid_module **out, nereid_error **error) {
   Context *cx = context_within(NULL);
   if (!cx) return error_out_of_memory(error);
   nereid_status status;
   if (context_try(cx)) {
     errno = 0;
     const Source *s = source_from_file(cx, path);
-    status = s ? module_create(path, s->text, s->size, out, error)
+    status = s ? module_create(path, s->text, s->size, source, host, out, error)
                : error_errno(error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", path);
     context_end_try(cx);
   } else {
@@ -240,11 +244,41 @@ nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_e
   return status;
 }
 
+nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_error **error) {
+  if (!path) return error_null(error, "nereid_module_load", "path");
+  if (!out) return error_null(error, "nereid_module_load", "out");
+  return load_file(path, NULL, NULL, out, error);
+}
+
+nereid_status nereid_module_load_source(const nereid_source *given, const nereid_host *given_host, nereid_module **out,
+                                        nereid_error **error) {
+  static const char name[] = "nereid_module_load_source";
+  if (!given) return error_null(error, name, "source");
+  if (!given_host) return error_null(error, name, "host");
+  if (!out) return error_null(error, name, "out");
+  nereid_source source;
+  nereid_host host;
+  if (!STRUCT_TAKE(&source, given) || !STRUCT_TAKE(&host, given_host))
+    return error_set(error, NEREID_BAD_ARGUMENT, "set it to sizeof the struct", "%s: a struct's `size` is not its size",
+                     name);
+  if (!host.ask) return error_null(error, name, "host->ask");
+  if (!source.path) return error_null(error, name, "source->path");
+  if (source.kind != NEREID_SOURCE_FILE && source.kind != NEREID_SOURCE_JIT)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: only files and jit functions are modules", name);
+  size_t path_n = strlen(source.path);
+  if (path_n > 3 && !strcmp(source.path + path_n - 3, ".cu"))
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is CUDA C, whose names cannot be given", source.path);
+  if (!source.text && source.kind == NEREID_SOURCE_FILE) return load_file(source.path, &source, &host, out, error);
+  if (!source.text) return error_null(error, name, "source->text");
+  return module_create(source.path, source.text, source.text_bytes, &source, &host, out, error);
+}
+
 void nereid_module_free(nereid_module *m) {
   if (!m) return;
   fork_hook_remove(&m->fork);
   fork_hook_remove(&m->tuning_cache_fork);
   measure_hooks.module_closes(m);
+  names_free(m);
   cache_destroy(m->cache);
   arena_destroy(m->arena);
   pthread_mutex_destroy(&m->lock);

@@ -32,16 +32,7 @@ typedef struct Npy {
   int64_t shape[MOST_DIMS];
 } Npy;
 
-static bool bad(Npy *f, const char *hint, const char *format, ...) PRINTF_LIKE(3, 4);
-static bool bad(Npy *f, const char *hint, const char *format, ...) {
-  char why[400];
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(why, sizeof why, format, ap);
-  va_end(ap);
-  if (!f->status) f->status = error_set(f->error, NEREID_BAD_FILE, hint, "%s: %s", f->path, why);
-  return false;
-}
+#define bad(f, hint, ...) error_bad_file(&(f)->status, (f)->error, (f)->path, (hint), __VA_ARGS__)
 
 /* ---- the header's dict ------------------------------------------------------------------------------------------- */
 

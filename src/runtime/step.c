@@ -196,7 +196,7 @@ nereid_status nereid_launch_stepped(nereid_device *d, nereid_module *m, const ch
   if (d->kind != &device_interp)
     return error_set(error, NEREID_UNSUPPORTED, "open the device \"interp\"",
                      "device '%s' cannot be stepped through; the interpreter can", d->name);
-  if (!o) o = &options_default;
+  TAKE_OPTIONS(o);
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   Call c;

@@ -99,6 +99,7 @@ static bool indentation(Lexer *lx) {
     }
     if (first_col) col = alt = first_col;
     Indent *top = &lx->indents[lx->indent];
+    if (lx->src->is_part && !lx->out->n) *top = (Indent){col, alt};
     if (col == top->col) return alt == top->alt || inconsistent_tabs(lx);
     if (col > top->col) {
       if (lx->indent + 1 >= MAX_INDENTS)

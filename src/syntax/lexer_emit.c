@@ -26,8 +26,8 @@ Span token_span(const Source *src, const Token *t) {
 }
 
 void fail_lex(Context *cx, const LexError *e) {
-  if (e->hint) diag_fail_hint(cx, e->span, e->hint, "%s", e->message);
-  diag_fail(cx, e->span, "%s", e->message);
+  if (e->hint) diag_fail_hint(diag_as(cx, ERROR_SYNTAX), e->span, e->hint, "%s", e->message);
+  diag_fail(diag_as(cx, ERROR_SYNTAX), e->span, "%s", e->message);
 }
 
 void lex_emit(Lexer *lx, TokenKind kind, uint32_t start, uint32_t end, uint32_t line) {

@@ -22,7 +22,7 @@ void syntax_error(Parser *p, Span span, const char *format, ...) {
   char text[512];
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
-  diag_fail(p->cx, span, "%s", text);
+  diag_fail(diag_as(p->cx, ERROR_SYNTAX), span, "%s", text);
 }
 
 bool ends_operand(const Token *t) {
@@ -68,18 +68,19 @@ bool starts_expression(TokenKind k) {
 void parser_unexpected(Parser *p) {
   const Token *t = p->tok;
   Span span = next_span(p);
-  if (t->kind == T_INDENT) diag_fail(p->cx, span, "unexpected indent");
+  if (t->kind == T_INDENT) diag_fail(diag_as(p->cx, ERROR_SYNTAX), span, "unexpected indent");
   if (lexer_first(p, span)) fail_lex(p->cx, &p->tokens.error);
-  if (t->kind == T_DEDENT) diag_fail(p->cx, span, "unexpected unindent");
+  if (t->kind == T_DEDENT) diag_fail(diag_as(p->cx, ERROR_SYNTAX), span, "unexpected unindent");
   const Token *before = t > p->tokens.at ? t - 1 : NULL;
   if (before && p->brackets && ends_operand(before) && starts_expression(t->kind) &&
       !(before->kind == T_NAME && before[-1].kind != T_DOT &&
         (t->kind == T_STRING || t->kind == T_FSTRING_START))) /* kf"..." */
-    diag_fail(p->cx, tokens_span(p, before, t), "invalid syntax. Perhaps you forgot a comma?");
-  if (t->kind == T_NEWLINE || t->kind == T_END) diag_fail(p->cx, span, "invalid syntax: the line ends too early");
+    diag_fail(diag_as(p->cx, ERROR_SYNTAX), tokens_span(p, before, t), "invalid syntax. Perhaps you forgot a comma?");
+  if (t->kind == T_NEWLINE || t->kind == T_END)
+    diag_fail(diag_as(p->cx, ERROR_SYNTAX), span, "invalid syntax: the line ends too early");
   if (t->kind == T_NUMBER || t->kind == T_NAME || t->kind == T_STRING)
-    diag_fail(p->cx, span, "invalid syntax: a %s cannot stand here", token_text(t->kind));
-  diag_fail(p->cx, span, "invalid syntax: '%s' cannot stand here", token_text(t->kind));
+    diag_fail(diag_as(p->cx, ERROR_SYNTAX), span, "invalid syntax: a %s cannot stand here", token_text(t->kind));
+  diag_fail(diag_as(p->cx, ERROR_SYNTAX), span, "invalid syntax: '%s' cannot stand here", token_text(t->kind));
 }
 
 Span span_between(const Node *first, const Node *last) {
@@ -156,7 +157,7 @@ void parser_enter(Parser *p) {
   if (++p->depth > p->deepest) {
     p->deepest = p->depth;
     if (p->depth >= MAX_TREE_DEPTH || stack_short())
-      diag_fail(p->cx, next_span(p), "too many nested expressions or statements");
+      diag_fail(diag_as(p->cx, ERROR_SYNTAX), next_span(p), "too many nested expressions or statements");
   }
 }
 
@@ -224,7 +225,8 @@ static void measure(Parser *p, const Node *root) {
   vec_push(w.arena, &w.left, (Level){root, 1});
   while (w.left.n) {
     Level l = w.left.at[--w.left.n];
-    if (l.depth > MAX_TREE_DEPTH) diag_fail(p->cx, l.node->span, "too many nested expressions or statements");
+    if (l.depth > MAX_TREE_DEPTH)
+      diag_fail(diag_as(p->cx, ERROR_SYNTAX), l.node->span, "too many nested expressions or statements");
     w.depth = l.depth + 1;
     node_children(l.node, push_child, &w);
   }

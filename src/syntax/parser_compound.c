@@ -19,7 +19,8 @@ NodeList parse_block(Parser *p, const Token *head, const char *what) {
   }
   if (!accept(p, T_INDENT)) {
     if (at(p, T_ERROR)) parser_unexpected(p);
-    diag_fail(p->cx, next_span(p), "expected an indented block after %s on line %u", what, head->line);
+    diag_fail(diag_as(p->cx, ERROR_SYNTAX), next_span(p), "expected an indented block after %s on line %u", what,
+              head->line);
   }
   parse_statements(p, T_DEDENT);
   advance(p);

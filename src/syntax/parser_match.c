@@ -57,7 +57,8 @@ Node *match_stmt(Parser *p) {
   parser_expect(p, T_NEWLINE);
   if (!accept(p, T_INDENT)) {
     if (at(p, T_ERROR)) parser_unexpected(p);
-    diag_fail(p->cx, next_span(p), "expected an indented block after 'match' statement on line %u", first->line);
+    diag_fail(diag_as(p->cx, ERROR_SYNTAX), next_span(p),
+              "expected an indented block after 'match' statement on line %u", first->line);
   }
   int mark = p->stack.n;
   while (at_word(p, p->case_)) push(p, case_block(p));

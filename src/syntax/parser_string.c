@@ -56,7 +56,7 @@ static void fstring_parts(Parser *p, Pieces *pieces);
  * one. */
 static NORETURN void field_error(Parser *p, const char *what) {
   if (at(p, T_ERROR)) parser_unexpected(p);
-  diag_fail(p->cx, next_span(p), "f-string: %s", what);
+  diag_fail(diag_as(p->cx, ERROR_SYNTAX), next_span(p), "f-string: %s", what);
 }
 
 /* The expression of a field. */

@@ -23,6 +23,10 @@ Value *op_value(const Op *op) {
 
 bool op_is_volatile(const Op *op) { return op->code == OP_LOAD && op->attr[2] != 0; }
 
+MemSem op_sem(const Op *op) { return (MemSem)op->attr[op->code == OP_ATOMIC_RMW ? 1 : 0]; }
+
+MemScope op_scope(const Op *op) { return (MemScope)op->attr[op->code == OP_ATOMIC_RMW ? 2 : 1]; }
+
 CacheHint op_cache(const Op *op) {
   return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (CacheHint)op->attr[0] : CACHE_NONE;
 }

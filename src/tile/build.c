@@ -123,14 +123,6 @@ Value *build_float(Builder *b, const Type *t, double v) {
   return out;
 }
 
-int64_t int_wrap(Dtype t, int64_t v) {
-  if (t == DT_I1) return v & 1;
-  int unused = 64 - dtype_bits(t);
-  if (unused == 0) return v;
-  uint64_t shifted = (uint64_t)v << unused;
-  return dtype_is_signed(t) ? (int64_t)shifted >> unused : (int64_t)(shifted >> unused);
-}
-
 Value *build_unary(Builder *b, OpCode code, Value *x) { return build_one(b, code, 1, &x, x->type); }
 
 Value *build_binary(Builder *b, OpCode code, Value *x, Value *y) {

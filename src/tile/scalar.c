@@ -21,6 +21,14 @@ void scalar_store(Dtype t, void *p, Scalar v) {
   else dtype_store_int(t, p, v.i);
 }
 
+int64_t int_wrap(Dtype t, int64_t v) {
+  if (t == DT_I1) return v & 1;
+  int unused = 64 - dtype_bits(t);
+  if (unused == 0) return v;
+  uint64_t shifted = (uint64_t)v << unused;
+  return dtype_is_signed(t) ? (int64_t)shifted >> unused : (int64_t)(shifted >> unused);
+}
+
 /* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
 static double round_to(Dtype t, double v) {

@@ -194,6 +194,14 @@ struct Block {
   Op *parent; /* NULL for the Func's body */
 };
 
+/* How a run-time argument slot of a Func is filled from a launch's arguments. */
+typedef enum { SLOT_ARG, SLOT_DESC_BASE, SLOT_DESC_SHAPE, SLOT_DESC_STRIDE } SlotKind;
+/* Two arguments through which no byte is accessed twice: a launch checks it (gpu/reach.h). */
+typedef struct ApartArgs {
+  int x, y;
+  const struct ApartArgs *next;
+} ApartArgs;
+
 typedef struct Func {
   Context *cx;
   const char *name;
@@ -202,9 +210,17 @@ typedef struct Func {
   int value_count;
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
   bool debug;
+  bool no_fusion;          /* products and sums of floats are rounded each */
+  int max_registers;       /* of a GPU's thread; 0: as many as it needs */
+  int stages_missed;       /* num_stages of a loop whose ring has fewer slots, for want of shared memory; 0: none */
+  const char *unturned;    /* why a product goes by single warps (gpu/turn_dots.c); NULL: none does for its layout */
+  const char *not_in_tmem; /* why the sums of a product on tensor cores are in registers (gpu/tmem.c); NULL: none's are,
+                              or there is no tensor memory */
   const char *unspecialized; /* why no warps of its own copy tiles (gpu/specialize.c); NULL: they do, or nobody asked */
-  bool persistent; /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
-  unsigned holds;  /* FUNC_...: what the passes so far saw to */
+  bool persistent;        /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
+  unsigned holds;         /* FUNC_...: what the passes so far saw to */
+  struct ArgReach *reach; /* of its arrays (gpu/disjoint.h); NULL: not known */
+  const ApartArgs *apart; /* NULL: none are known */
   struct Instrument *instrument; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;
 
@@ -295,9 +311,17 @@ Value *op_mask(const Op *op);      /* NULL: all elements */
 Value *op_other(const Op *op);     /* what masked elements of a load give; NULL: zeros */
 Value *op_value(const Op *op);     /* what is stored, or an atomic's; NULL: a load */
 bool op_is_volatile(const Op *op); /* a load that must be done, each time */
+MemSem op_sem(const Op *op);       /* of atomics */
+MemScope op_scope(const Op *op);   /* likewise */
 CacheHint op_cache(const Op *op);  /* of loads and stores */
 EvictHint op_evict(const Op *op);  /* likewise */
 Wait op_waits(const Op *op);       /* of any operation */
+
+/* ---- view.c ------------------------------------------------------------------------------------------------------ */
+
+bool op_is_view(const Op *op); /* only renames dims: hint, expand_dims, broadcast, trans, splat, reshapes over 1s */
+/* For a view operation: operand dim k is result dim map[k], or -1 (index 0). */
+void view_map(const Op *op, int8_t map[MAX_RANK]);
 
 /* ---- print.c, parse.c: text that reads back ---------------------------------------------------------------------- */
 
@@ -328,7 +352,8 @@ void tile_axis_info(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 
-void tile_mark_waits(Func *f);  /* which loops may wait for other programs: before any device runs it */
+/* Which loops may wait for other programs, and what comes after what they waited for: before any device runs it. */
+void tile_mark_waits(Func *f);
 bool tile_waits(const Func *f); /* whether there is such a loop */
 
 /* Inline PTX as operations, for devices that do not run it (asm/asm.h): before all passes. fails where it cannot. */

@@ -363,6 +363,28 @@ static void check_tensor_copy(Verifier *v, const Op *op) {
   if (!same) bad(v, op, "the map's tile is not the ring's");
 }
 
+static void check_tensor_store(Verifier *v, const Op *op) {
+  const Op *map = op->in[0]->def;
+  if (!map || map->code != OP_TENSOR_MAP) bad(v, op, "operand 0 is no map");
+  if (op->in_count != 2 + map->dim_count) bad(v, op, "%d coordinates of %d", op->in_count - 2, map->dim_count);
+  for (int i = 2; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
+  const Type *t = in(op, 1);
+  int inner = (int)op->attr[0];
+  bool same = t->rank == 2 && !t->ptr && t->dtype == in(op, 0)->dtype && inner >= 0 && inner < 2 &&
+              map->dims[0] == t->shape[inner] && map->dims[1] == t->shape[!inner];
+  if (!same) bad(v, op, "the map's tile is not %s", show(v, t));
+}
+
+static void check_tensor_add(Verifier *v, const Op *op) {
+  const Op *map = op->in[0]->def;
+  const Type *t = in(op, 1);
+  if (!map || map->code != OP_TENSOR_MAP) bad(v, op, "operand 0 is no map");
+  if (op->in_count != 2 + map->dim_count) bad(v, op, "%d coordinates of %d", op->in_count - 2, map->dim_count);
+  for (int i = 2; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
+  if (t->rank != 2 || t->dtype != in(op, 0)->dtype || t->shape[1] % map->dims[0] || t->shape[0] % map->dims[1])
+    bad(v, op, "the map's boxes do not make up the tile");
+}
+
 static void check_ring(Verifier *v, const Op *op) {
   switch (op->code) {
     case OP_RING: {
@@ -387,7 +409,14 @@ static void check_ring(Verifier *v, const Op *op) {
     }
     case OP_TENSOR_MAP: check_tensor_map(v, op); break;
     case OP_REQUIRE: need_in(v, op, 0, type_number(v->func->cx, DT_I1)); break;
+    case OP_APART:
+      for (int i = 0; i < 2; i++)
+        if (op->in[i]->def || !op->in[i]->type->ptr || op->in[i]->block != v->func->body)
+          bad(v, op, "operand %d is no pointer among the arguments", i);
+      break;
     case OP_RING_TENSOR: check_tensor_copy(v, op); break;
+    case OP_STORE_TENSOR: check_tensor_store(v, op); break;
+    case OP_TENSOR_ADD: check_tensor_add(v, op); break;
     case OP_RING_FULL:
     case OP_RING_EMPTY:
     case OP_RING_FREE:
@@ -398,6 +427,37 @@ static void check_ring(Verifier *v, const Op *op) {
       break;
     default: break;
   }
+}
+
+/* Operand `at` is a tile of sums. */
+static const Op *need_tmem(Verifier *v, const Op *op, int at) {
+  const Op *tmem = op->in[at]->def;
+  if (!tmem || tmem->code != OP_TMEM) bad(v, op, "operand %d is no tensor memory", at);
+  return tmem;
+}
+
+static void check_tmem(Verifier *v, const Op *op) {
+  const Type *i32 = type_number(v->func->cx, DT_I32);
+  if (op->code == OP_TMEM) {
+    const Type *t = out(op, 0);
+    if (t->ptr != 1 || t->rank || (t->dtype != DT_F32 && t->dtype != DT_I32))
+      bad(v, op, "the result is %s, not a pointer to sums", show(v, t));
+    if (op->dim_count != 2) bad(v, op, "a tile has two dims");
+    return;
+  }
+  const Op *tmem = need_tmem(v, op, op->code == OP_TMEM_DOT ? 2 : 0);
+  const Type *tile = op->code == OP_TMEM_LOAD ? out(op, 0) : op->code == OP_TMEM_STORE ? in(op, 1) : NULL;
+  if (tile && (tile->rank != 2 || tile->ptr || tile->shape[0] != tmem->dims[0] || tile->shape[1] != tmem->dims[1] ||
+               tile->dtype != tmem->out[0]->type->dtype))
+    bad(v, op, "%s is no tile of %s", show(v, tile), show(v, tmem->out[0]->type));
+  if (op->code == OP_TMEM_DOT) {
+    const Type *a = in(op, 0), *x = in(op, 1);
+    if (a->rank != 2 || x->rank != 2 || a->shape[0] != tmem->dims[0] || a->shape[1] != x->shape[0] ||
+        x->shape[1] != tmem->dims[1])
+      bad(v, op, "%s times %s is no tile", show(v, a), show(v, x));
+  }
+  for (int i = 1; i < op->in_count && (op->code == OP_TMEM_COMMIT || op->code == OP_TMEM_WAIT); i++)
+    need_in(v, op, i, i32);
 }
 
 static void check_tile(Verifier *v, const Op *op) {
@@ -531,12 +591,21 @@ static void check_types(Verifier *v, const Op *op) {
     case OP_RING_READ:
     case OP_TENSOR_MAP:
     case OP_REQUIRE:
+    case OP_APART:
     case OP_RING_TENSOR:
+    case OP_STORE_TENSOR:
+    case OP_TENSOR_ADD:
     case OP_RING_FULL:
     case OP_RING_EMPTY:
     case OP_RING_FREE:
     case OP_RING_DRAIN:
     case OP_DOT_WAIT: check_ring(v, op); break;
+    case OP_TMEM:
+    case OP_TMEM_STORE:
+    case OP_TMEM_DOT:
+    case OP_TMEM_COMMIT:
+    case OP_TMEM_WAIT:
+    case OP_TMEM_LOAD: check_tmem(v, op); break;
     case OP_DOT:
     case OP_REDUCE:
     case OP_SCAN:

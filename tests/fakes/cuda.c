@@ -327,6 +327,24 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
   LEAVE(0);
 }
 
+/* CUlaunchConfig, CUlaunchAttribute */
+typedef struct LaunchAttribute {
+  int id, pad, yes, rest[15];
+} LaunchAttribute;
+typedef struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  LaunchAttribute *attributes;
+  unsigned attribute_count;
+} LaunchConfig;
+API int cuLaunchKernelEx(const LaunchConfig *c, void *function, void **params, void **extra) {
+  fake.last_attributes = 0;
+  for (unsigned i = 0; i < c->attribute_count; i++)
+    if (c->attributes[i].yes == 1) fake.last_attributes |= 1u << c->attributes[i].id;
+  return cuLaunchKernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared,
+                        c->stream, params, extra);
+}
+
 /* ---- tensor maps ------------------------------------------------------------------------------------------------- */
 
 /* What cuda.h asks of the arguments. */
@@ -553,10 +571,47 @@ API int cuMemHostUnregister(void *p) {
 }
 API int cuPointerGetAttribute(void *out, int which, uint64_t p) {
   ENTER(FREE);
+  if (which == 11 || which == 12) { /* all of the arena is one allocation */
+    if (!in_arena(p)) LEAVE(1);
+    *(uint64_t *)out = which == 11 ? (uintptr_t)arena : fake.memory_end ? fake.memory_end - (uintptr_t)arena : ARENA;
+    LEAVE(0);
+  }
   if (which != 2) LEAVE(1);
   if (in_arena(p)) *(unsigned *)out = 2;
   else if (in_host(p)) *(unsigned *)out = 1;
   else LEAVE(1);
+  LEAVE(0);
+}
+
+API int cuMemPoolCreate(void **out, const int *props) {
+  ENTER(NOT_IN_CAPTURE);
+  if (props[0] != 1 || props[2] != 1 || props[3] >= fake.device_count) LEAVE(1);
+  fake.pools++;
+  *out = &fake.pools;
+  LEAVE(0);
+}
+API int cuMemPoolSetAttribute(void *pool, int which, void *value) {
+  ENTER(IN_CONTEXT);
+  LEAVE(which == 4 && *(uint64_t *)value ? 0 : 1);
+}
+API int cuMemPoolDestroy(void *pool) {
+  ENTER(IN_CONTEXT);
+  fake.pools--;
+  LEAVE(0);
+}
+API int cuMemAllocFromPoolAsync(uint64_t *out, size_t n, void *pool, void *stream) {
+  ENTER(IN_CONTEXT);
+  void *p = NULL;
+  if (posix_memalign(&p, 256, n)) LEAVE(2);
+  *out = (uintptr_t)p;
+  fake.pool_allocations++;
+  fake.pool_taken++;
+  LEAVE(0);
+}
+API int cuMemFreeAsync(uint64_t p, void *stream) {
+  ENTER(IN_CONTEXT);
+  free((void *)p);
+  fake.pool_allocations--;
   LEAVE(0);
 }
 

@@ -54,9 +54,9 @@ typedef struct FakeCuda {
   int unloaded_in_flight; /* modules that were unloaded while their kernels might run */
   int without_context;    /* calls that need a current context and found none, or another */
   int cubins_loaded, ptx_loaded;
-  int forbidden_in_capture; /* calls that a capture does not allow */
-  unsigned last_grid[3], last_block[3], last_shared;
-  int last_function_shared; /* cuFuncSetAttribute's */
+  int forbidden_in_capture;                                           /* calls that a capture does not allow */
+  unsigned last_grid[3], last_block[3], last_shared, last_attributes; /* a bit each, by CUlaunchAttributeID */
+  int last_function_shared;                                           /* cuFuncSetAttribute's */
   void *last_stream;
   char nvrtc_options[1024], nvrtc_names[256];
   int nvrtc_compiled;
@@ -65,6 +65,9 @@ typedef struct FakeCuda {
   int capture_params;                      /* parameters of each kernel in a graph */
   int graphs, graph_execs, graph_launches; /* alive, alive, calls */
   int maps_encoded;
+  int pools, pool_allocations; /* alive */
+  int pool_taken;              /* allocations from pools, ever */
+  uint64_t memory_end;         /* where the device's memory ends, as cuPointerGetAttribute says; 0: at its end */
 } FakeCuda;
 
 #endif

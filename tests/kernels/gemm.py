@@ -63,6 +63,48 @@ def through_another(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.cons
 
 
 @triton.jit
+def onto_rows(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr):
+    """x @ w with its rows in turned order, onto y, which may be x by another name: K is BM."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
+    for step in range(steps):
+        acc = tl.zeros([BM, BM], tl.float32)
+        for k in range(0, K, BK):
+            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+            acc = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BM + n), acc)
+        tl.store(y_ptr + (BM - 1 - m) * BM + n, acc - tl.floor(acc / 8) * 8)
+        tl.debug_barrier()
+
+
+@triton.jit
+def onto_itself(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr):
+    """The same, onto x."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
+    for step in range(steps):
+        acc = tl.zeros([BM, BM], tl.float32)
+        for k in range(0, K, BK):
+            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+            acc = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BM + n), acc)
+        tl.store(x_ptr + (BM - 1 - m) * BM + n, acc - tl.floor(acc / 8) * 8)
+        tl.debug_barrier()
+
+
+@triton.jit
+def several_ends(a_ptr, b_ptr, row_ptr, c_ptr, M, N, K, begin, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Sums that begin at some number; what they become is stored twice, rounded and not, and summed up by rows."""
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    acc = tl.zeros([BM, BN], tl.float32) + begin
+    for k in range(0, K, BK):
+        ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+        a = tl.load(a_ptr + m[:, None] * K + ka, mask=(m[:, None] < M) & (ka < K), other=0)
+        acc = tl.dot(a, tl.load(b_ptr + kb * N + n[None, :], mask=(kb < K) & (n[None, :] < N), other=0), acc)
+    half = (acc * 1.25).to(tl.bfloat16)
+    tl.store(c_ptr + m[:, None] * N + n[None, :], half, mask=inside)
+    tl.store(c_ptr + M * N + m[:, None] * N + n[None, :], (acc + half.to(tl.float32)).to(tl.bfloat16), mask=inside)
+    tl.store(row_ptr + tl.program_id(1) * M + m, tl.sum(tl.where(inside, acc, 0), 1), mask=m < M)
+
+
+@triton.jit
 def dequantized(a_ptr, q_ptr, scale_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """b is made of whole numbers and a scale a column, which was loaded before the loop."""
     m = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]

@@ -31,8 +31,7 @@ static void run(const Kernel *k, const char *device, Tensor *result) {
   for (int i = 0; i < n - 1; i++) tensor_free(&t[i]);
 }
 
-static void check(const Kernel *k) {
-  static const char *const devices[] = {"cpu:1", "cpu:3"};
+static void check_on(const Kernel *k, const char *const devices[2]) {
   Tensor want, got;
   run(k, "interp", &want);
   double *bound = calloc((size_t)want.count, sizeof *bound);
@@ -44,6 +43,7 @@ static void check(const Kernel *k) {
   }
   tensor_free(&want), free(bound);
 }
+static void check(const Kernel *k) { check_on(k, (const char *const[]){"cpu:1", "cpu:3"}); }
 
 static const char *const blocks[] = {"BM", "BN", "BK", NULL};
 
@@ -121,26 +121,90 @@ static void test_in_place(void **s) {
                   .gy = 1});
 }
 
-/* x and y apart, the same, and y in the middle of x. */
-static void test_overlap(void **s) {
+/* Blocks of many rows, which reach the kernel's end some at a time: with k in one block, in several, and in none. */
+static void test_many_rows(void **s) {
   (void)s;
-  enum { K = 64, BM = 32, ALL = 2 * BM * K };
-  static const int64_t places[] = {BM * K, 0, 16};
+  static const nereid_dtype types[] = {NEREID_F32, NEREID_BF16, NEREID_I8};
+  static const int64_t ks[] = {40, 1100, -1};
+  for (int t = 0; t < 3; t++)
+    for (int i = 0; i < 3; i++) {
+      int64_t m = 130, n = 40, k = ks[i], row = k < 0 ? 4 : k;
+      check(&(Kernel){.name = "plain",
+                      .types = {types[t], types[t], types[t] == NEREID_I8 ? NEREID_I32 : NEREID_F32},
+                      .counts = {m * row, row * n, m * n},
+                      .ints = {m, n, k, row, 1, n, 1, n},
+                      .consts = blocks,
+                      .values = {128, 32, 64},
+                      .gx = 2,
+                      .gy = 2});
+    }
+}
+
+static void test_several_ends(void **s) {
+  (void)s;
+  for (int begin = 1; begin < 3; begin++)
+    check(&(Kernel){.name = "several_ends",
+                    .types = {NEREID_BF16, NEREID_BF16, NEREID_F32, NEREID_BF16},
+                    .counts = {130 * 100, 100 * 40, 2 * 130, 2 * 130 * 40},
+                    .ints = {130, 40, 100, begin},
+                    .consts = blocks,
+                    .values = {128, 32, 32},
+                    .gx = 2,
+                    .gy = 2});
+}
+
+/* The same on AMX's tiles, emulated for one thread: on a device of its own, for which every kernel is compiled so. */
+static void test_emulated_tiles(void **s) {
+  (void)s;
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512vnni")) return;
+  char command[256];
+  const char *was = getenv("NEREID_CC"), *const devices[] = {"cpu:01", "cpu:01"};
+  snprintf(command, sizeof command, "%s -DND_AMX_EMULATE", was ? was : "cc");
+  char *before = was ? strdup(was) : NULL;
+  setenv("NEREID_CC", command, 1);
+  for (int t = 0; t < 4; t++) {
+    int64_t m = 130, n = 40, k = t % 2 ? 1100 : 104;
+    bool int8 = t / 2;
+    check_on(&(Kernel){.name = "plain",
+                       .types = {int8 ? NEREID_I8 : NEREID_BF16, int8 ? NEREID_I8 : NEREID_BF16,
+                                 int8 ? NEREID_I32 : NEREID_F32},
+                       .counts = {m * k, k * n, m * n},
+                       .ints = {m, n, k, k, 1, n, 1, n},
+                       .consts = blocks,
+                       .values = {128, 32, 64},
+                       .gx = 2,
+                       .gy = 2},
+             devices);
+  }
+  if (before) setenv("NEREID_CC", before, 1);
+  else unsetenv("NEREID_CC");
+  free(before);
+#endif
+}
+
+/* x and y apart, the same, and y in the middle of x. */
+static void overlap(const char *kernel, int K, int BM) {
+  enum { MOST = 2 * 128 * 128 };
+  static float got[2][MOST], w[MOST / 2];
   static const char *const devices[] = {"interp", "cpu:1"};
+  const int64_t places[] = {BM * K, 0, 16};
+  const int ALL = 2 * BM * K;
+  assert_true(ALL <= MOST);
   for (int p = 0; p < 3; p++) {
-    float got[2][ALL];
     for (int i = 0; i < 2; i++) {
       nereid_device *d = test_device(devices[i]);
       nereid_error *err = NULL;
       nereid_module *m = NULL;
-      float w[K * BM], *x = NULL, *on_w = NULL;
+      float *x = NULL, *on_w = NULL;
+      size_t bytes = (size_t)ALL * sizeof *x, bytes_w = bytes / 2;
       for (int k = 0; k < ALL; k++) got[i][k] = (float)(k * 7 % 5) - 2;
       for (int k = 0; k < K * BM; k++) w[k] = (float)(k * 5 % 7) - 3;
       nereid_status status = nereid_module_load(KERNELS_DIR "/../tests/kernels/gemm.py", &m, &err);
-      if (!status) status = nereid_alloc(d, sizeof got[i], (void **)&x, &err);
-      if (!status) status = nereid_alloc(d, sizeof w, (void **)&on_w, &err);
-      if (!status) status = nereid_copy_to_device(d, x, got[i], sizeof got[i], &err);
-      if (!status) status = nereid_copy_to_device(d, on_w, w, sizeof w, &err);
+      if (!status) status = nereid_alloc(d, (int64_t)bytes, (void **)&x, &err);
+      if (!status) status = nereid_alloc(d, (int64_t)bytes_w, (void **)&on_w, &err);
+      if (!status) status = nereid_copy_to_device(d, x, got[i], (int64_t)bytes, &err);
+      if (!status) status = nereid_copy_to_device(d, on_w, w, (int64_t)bytes_w, &err);
       const nereid_arg args[] = {nereid_pointer(x, NEREID_F32),
                                  nereid_pointer(on_w, NEREID_F32),
                                  nereid_pointer(x + places[p], NEREID_F32),
@@ -149,15 +213,23 @@ static void test_overlap(void **s) {
                                  nereid_named(nereid_constexpr_int(BM), "BM"),
                                  nereid_named(nereid_constexpr_int(16), "BK")};
       int64_t grid[3] = {1, 1, 1};
-      if (!status) status = nereid_launch(d, NULL, m, "through_another", grid, args, 7, NULL, &err);
-      if (!status) status = nereid_copy_to_host(d, got[i], x, sizeof got[i], &err);
+      if (!status) status = nereid_launch(d, NULL, m, kernel, grid, args, 7, NULL, &err);
+      if (!status) status = nereid_copy_to_host(d, got[i], x, (int64_t)bytes, &err);
       if (status) fail_msg("%s", nereid_error_text(err));
       nereid_free(d, x), nereid_free(d, on_w), nereid_module_free(m);
     }
     for (int k = 0; k < ALL; k++)
       if (got[0][k] != got[1][k])
-        fail_msg("y at x + %d: [%d] is %g, not %g", (int)places[p], k, (double)got[1][k], (double)got[0][k]);
+        fail_msg("%s, y at x + %d: [%d] is %g, not %g", kernel, (int)places[p], k, (double)got[1][k],
+                 (double)got[0][k]);
   }
+}
+
+static void test_overlap(void **s) {
+  (void)s;
+  overlap("through_another", 64, 32);
+  overlap("onto_rows", 128, 128);
+  overlap("onto_itself", 128, 128);
 }
 
 static void test_dequantized(void **s) {
@@ -233,10 +305,11 @@ static int teardown(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),       cmocka_unit_test(test_int8),     cmocka_unit_test(test_long),
-      cmocka_unit_test(test_gated),       cmocka_unit_test(test_in_place), cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_dequantized), cmocka_unit_test(test_ragged),   cmocka_unit_test(test_chained),
-      cmocka_unit_test(test_split_k),     cmocka_unit_test(test_squared),
+      cmocka_unit_test(test_plain),        cmocka_unit_test(test_int8),           cmocka_unit_test(test_long),
+      cmocka_unit_test(test_gated),        cmocka_unit_test(test_in_place),       cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_dequantized),  cmocka_unit_test(test_ragged),         cmocka_unit_test(test_chained),
+      cmocka_unit_test(test_split_k),      cmocka_unit_test(test_squared),        cmocka_unit_test(test_many_rows),
+      cmocka_unit_test(test_several_ends), cmocka_unit_test(test_emulated_tiles),
   };
   return cmocka_run_group_tests_name("gemm", tests, NULL, teardown);
 }

@@ -80,6 +80,29 @@ static Call call(Problem *p, Tensor *out) {
   return c;
 }
 
+/* tf32 has 10 bits of a fraction: what is cut off an operand is less than 2^-10 of it. Each operand along K in memory,
+ * and across it; tiles that divide nothing, and K of 0. */
+static void tf32_on(const char *device) {
+  static const int64_t ks[] = {104, 72, 40, 0};
+  for (int i = 0; i < 8; i++) {
+    Problem p = problem_create(NEREID_F32, 72, 136, ks[i % 4], i & 1);
+    reference_destroy(&p.want);
+    p.want = product((Matrix){p.a.values, p.K, 1, NULL}, (Matrix){p.b.values, p.strides[2], p.strides[3], NULL}, p.M,
+                     p.N, p.K, 0x1p-9 + 0x1p-20);
+    Tensor out = tensor_full(NEREID_F32, p.M * p.N, 7);
+    Call c = call(&p, &out);
+    arg_int(&c, p.N), arg_int(&c, 1);
+    arg_blocks(&c, i & 2 ? 64 : 32, 64, 32), arg_const(&c, "GROUP_M", 2);
+    launch(device, "matmul.py", "matmul_tf32", &c, (i & 2 ? 2 : 3) * 3, 1);
+    check("matmul_tf32", &out, &p.want);
+    problem_destroy(&p), tensor_free(&out);
+  }
+}
+static void test_tf32(void **s) {
+  (void)s;
+  on_every_device(tf32_on);
+}
+
 static void descriptor_on(const char *device) {
   static const nereid_dtype types[] = {NEREID_F32, NEREID_BF16};
   for (int i = 0; i < 2; i++) {
@@ -549,7 +572,7 @@ int main(void) {
       cmocka_unit_test(test_grouped),         cmocka_unit_test(test_split_k),    cmocka_unit_test(test_stream_k),
       cmocka_unit_test(test_quantized),       cmocka_unit_test(test_int4),       cmocka_unit_test(test_linear),
       cmocka_unit_test(test_linear_backward), cmocka_unit_test(test_swiglu),     cmocka_unit_test(test_moe),
-      cmocka_unit_test(test_convolution),
+      cmocka_unit_test(test_convolution),     cmocka_unit_test(test_tf32),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   test_devices_close();

@@ -27,6 +27,25 @@ static void a_sum_under_one_lock(void **s) {
   on_every_device(locked_sum_on);
 }
 
+static void locked_sum_with_on(const char *device) {
+  static const char *const sems[] = {"acq_rel", "acquire", "release", "relaxed"};
+  for (int i = 0; i < 4; i++) {
+    Tensor x = tensor_random(NEREID_F32, N, 1), out = tensor_full(NEREID_F64, 1, 0),
+           lock = tensor_full(NEREID_I32, 1, 0);
+    double magnitude, want = total(&x, &magnitude), bound = 2 * N * 0x1p-53 * magnitude;
+    Call c = {0};
+    arg_tensor(&c, &x), arg_tensor(&c, &out), arg_tensor(&c, &lock), arg_int(&c, N), arg_const(&c, "SEM", i);
+    arg_const(&c, "BLOCK", BLOCK);
+    launch(device, FILE_NAME, "locked_sum_with", &c, PROGRAMS, 1);
+    check_close(sems[i], &out, &want, &bound, 1);
+    tensor_free(&x), tensor_free(&out), tensor_free(&lock);
+  }
+}
+static void a_lock_taken_in_any_order_of_memory(void **s) {
+  (void)s;
+  on_every_device(locked_sum_with_on);
+}
+
 static void locked_rows_on(const char *device) {
   enum { ROWS = 50, GROUPS = 4 };
   Tensor x = tensor_random(NEREID_F32, ROWS * BLOCK, 2), sums = tensor_full(NEREID_F64, GROUPS * BLOCK, 9),
@@ -69,6 +88,15 @@ static void collect_on(const char *device) {
 static void the_first_program_waits_for_all_others(void **s) {
   (void)s;
   on_every_device(collect_on);
+}
+
+static void last_adds_on(const char *device) {
+  nereid_error *error = NULL;
+  assert_true(collect(device, "last_adds", false, &error));
+}
+static void the_last_to_count_sees_what_all_stored(void **s) {
+  (void)s;
+  on_every_device(last_adds_on);
 }
 
 /* What a volatile load finds is in no order with what was stored before it. */
@@ -265,6 +293,8 @@ static int close_devices(void **s) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_sum_under_one_lock),
+      cmocka_unit_test(a_lock_taken_in_any_order_of_memory),
+      cmocka_unit_test(the_last_to_count_sees_what_all_stored),
       cmocka_unit_test(rows_under_locks_of_their_own),
       cmocka_unit_test(the_first_program_waits_for_all_others),
       cmocka_unit_test(a_race_between_programs_that_wait_is_found),

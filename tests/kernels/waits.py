@@ -16,6 +16,31 @@ def locked_sum(x, out, lock, n, BLOCK: tl.constexpr):
     tl.atomic_xchg(lock, 0)
 
 
+# The same under a lock that is taken with any sem: who has it sees what its last owner stored.
+@triton.jit
+def locked_sum_with(x, out, lock, n, SEM: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    part = tl.sum(tl.load(x + offs, mask=offs < n, other=0.0).to(tl.float64))
+    while tl.atomic_cas(lock, 0, 1, sem=("acq_rel", "acquire", "release", "relaxed")[SEM]) == 1:
+        pass
+    tl.store(out, tl.load(out) + part)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+# The last one to count adds up what all have stored, in a branch: nobody waits.
+@triton.jit
+def last_adds(x, parts, counter, out, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    offs = pid * BLOCK + tl.arange(0, BLOCK)
+    tl.store(parts + pid, tl.sum(tl.load(x + offs, mask=offs < n, other=0.0).to(tl.float64)))
+    if tl.atomic_add(counter, 1, sem="release") == tl.num_programs(0) - 1:
+        sum = tl.zeros([], tl.float64)
+        for k in range(tl.num_programs(0)):
+            sum += tl.load(parts + k)
+        tl.store(out, sum)
+
+
 # Rows of partial sums, each under a lock of its own, as in the backward pass of a layer norm.
 @triton.jit
 def locked_rows(x, sums, locks, counts, rows, GROUPS: tl.constexpr, BLOCK: tl.constexpr):

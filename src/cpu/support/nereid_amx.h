@@ -3,7 +3,7 @@
  * A tile register holds 16 rows of 64 bytes. One instruction adds the product of a (16 rows of 16 pairs along k) and b
  * (16 pairs of rows, 16 columns of pairs) to 16x16 floats. Panels of nereid_dot.h hold b in just such pairs, two tiles
  * wide, so that a block of 32 rows is 2x2 tiles of the result, which stay while k runs. Of int8 a group along k is four
- * elements (quads), and the result is 16x16 int32; a is signed, b unsigned.
+ * elements (quads), and the result is 16x16 int32.
  *
  *     tiles 0 1   result      4 5  a: upper, lower 16 rows      6 7  b: left, right 16 columns
  *           2 3
@@ -34,7 +34,7 @@ typedef struct nd_amx_tiles {
   _Bool configured;
   uint32_t tile[8][16][16];
 } nd_amx_tiles;
-static _Thread_local nd_amx_tiles nd_amx_state;
+static nd_amx_tiles nd_amx_state; /* of the one thread that runs such a kernel */
 ND_INLINE void nd_amx_configure(const nd_amx_config *c) { nd_amx_state.config = *c, nd_amx_state.configured = 1; }
 ND_INLINE void nd_amx_release(void) { nd_amx_state.configured = 0; }
 #define ND_AMX_LOAD(t, p, stride) nd_amx_copy(t, (char *)(uintptr_t)(const void *)(p), stride, 0)
@@ -45,6 +45,7 @@ ND_INLINE void nd_amx_copy(int t, char *p, int64_t stride, int out) {
     if (out) memcpy(p + r * stride, nd_amx_state.tile[t][r], nd_amx_state.config.row_bytes[t]);
     else memcpy(nd_amx_state.tile[t][r], p + r * stride, nd_amx_state.config.row_bytes[t]);
 }
+#define ND_AMX_ZERO(t) memset(nd_amx_state.tile[t], 0, sizeof nd_amx_state.tile[t])
 #define ND_AMX_DOT_bf16(c, a, b) nd_amx_dot(c, a, b, nd_amx_add_bf16)
 #define ND_AMX_DOT_i8(c, a, b) nd_amx_dot(c, a, b, nd_amx_add_i8)
 ND_INLINE float nd_amx_float(uint32_t bits) {
@@ -60,7 +61,7 @@ ND_INLINE uint32_t nd_amx_add_bf16(uint32_t c, uint32_t a, uint32_t b) {
   return c;
 }
 ND_INLINE uint32_t nd_amx_add_i8(uint32_t c, uint32_t a, uint32_t b) {
-  for (int h = 0; h < 32; h += 8) c += (uint32_t)((int8_t)(a >> h) * (uint8_t)(b >> h));
+  for (int h = 0; h < 32; h += 8) c += (uint32_t)((int8_t)(a >> h) * (int8_t)(b >> h));
   return c;
 }
 ND_INLINE void nd_amx_dot(int c, int a, int b, uint32_t (*add)(uint32_t, uint32_t, uint32_t)) {
@@ -80,8 +81,9 @@ ND_INLINE void nd_amx_configure(const nd_amx_config *c) { _tile_loadconfig(c); }
 ND_INLINE void nd_amx_release(void) { _tile_release(); }
 #define ND_AMX_LOAD(t, p, stride) _tile_loadd(t, p, stride)
 #define ND_AMX_STORE(t, p, stride) _tile_stored(t, p, stride)
+#define ND_AMX_ZERO(t) _tile_zero(t)
 #define ND_AMX_DOT_bf16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define ND_AMX_DOT_i8(c, a, b) _tile_dpbsud(c, a, b)
+#define ND_AMX_DOT_i8(c, a, b) _tile_dpbssd(c, a, b)
 /* Asked once a process and kernel: 0 not asked, 1 yes, 2 no. */
 static _Atomic int nd_amx_answer;
 ND_NOINLINE int nd_amx_allowed(void) {
@@ -98,20 +100,27 @@ ND_NOINLINE int nd_amx_allowed(void) {
 enum { ND_AMX_ROWS = 16, ND_AMX_GROUPS = 16 };
 
 ND_INLINE void nd_amx_begin(void) {
+  if (!nd_amx_allowed()) return;
   nd_amx_config c = {.palette = 1};
   for (int t = 0; t < 8; t++) c.rows[t] = ND_AMX_ROWS, c.row_bytes[t] = 64;
   nd_amx_configure(&c);
 }
+ND_INLINE void nd_amx_end(void) {
+  if (nd_amx_allowed()) nd_amx_release();
+}
 
-/* acc[32 or 16, 32] += a b over `groups` groups of k, a multiple of 16. Distances in groups and elements of acc, all of
- * 4 bytes. */
+/* acc[32 or 16, 32] += a b over `groups` groups of k, a multiple of 16; `fresh`: acc = a b. Distances in groups and
+ * elements of acc, all of 4 bytes. */
+#define ND_AMX_BEGIN(t, p, stride, fresh) \
+  if (fresh) ND_AMX_ZERO(t); \
+  else ND_AMX_LOAD(t, p, stride)
 #define ND_AMX_PRODUCT(NAME, E, B) \
   ND_INLINE void nd_amx_block32_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const B *b, int64_t ldb, \
-                                       int groups) { \
-    ND_AMX_LOAD(0, acc, ldc * 4); \
-    ND_AMX_LOAD(1, acc + 16, ldc * 4); \
-    ND_AMX_LOAD(2, acc + 16 * ldc, ldc * 4); \
-    ND_AMX_LOAD(3, acc + 16 * ldc + 16, ldc * 4); \
+                                       int groups, int fresh) { \
+    ND_AMX_BEGIN(0, acc, ldc * 4, fresh); \
+    ND_AMX_BEGIN(1, acc + 16, ldc * 4, fresh); \
+    ND_AMX_BEGIN(2, acc + 16 * ldc, ldc * 4, fresh); \
+    ND_AMX_BEGIN(3, acc + 16 * ldc + 16, ldc * 4, fresh); \
     for (int p = 0; p < groups; p += ND_AMX_GROUPS) { \
       ND_AMX_LOAD(4, a + p, lda * 4); \
       ND_AMX_LOAD(6, b + p * ldb, ldb * 4); \
@@ -128,9 +137,9 @@ ND_INLINE void nd_amx_begin(void) {
     ND_AMX_STORE(3, acc + 16 * ldc + 16, ldc * 4); \
   } \
   ND_INLINE void nd_amx_block16_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const B *b, int64_t ldb, \
-                                       int groups) { \
-    ND_AMX_LOAD(0, acc, ldc * 4); \
-    ND_AMX_LOAD(1, acc + 16, ldc * 4); \
+                                       int groups, int fresh) { \
+    ND_AMX_BEGIN(0, acc, ldc * 4, fresh); \
+    ND_AMX_BEGIN(1, acc + 16, ldc * 4, fresh); \
     for (int p = 0; p < groups; p += ND_AMX_GROUPS) { \
       ND_AMX_LOAD(4, a + p, lda * 4); \
       ND_AMX_LOAD(6, b + p * ldb, ldb * 4); \
@@ -142,21 +151,21 @@ ND_INLINE void nd_amx_begin(void) {
     ND_AMX_STORE(1, acc + 16, ldc * 4); \
   } \
   /* The part of a panel (32 columns, m rows, k groups) that fills whole tiles: returns its rows and sets *groups; \
-   * both 0 when it is none. */ \
+   * both 0 when it is none. Between nd_amx_begin() and nd_amx_end(). */ \
   ND_INLINE int nd_amx_panel_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const B *b, int64_t ldb, \
-                                    int m, int k, int *groups) { \
+                                    int m, int k, int fresh, int *groups) { \
     int rows = m / ND_AMX_ROWS * ND_AMX_ROWS; \
     *groups = k / ND_AMX_GROUPS * ND_AMX_GROUPS; \
     if (!rows || !*groups || !nd_amx_allowed()) return *groups = 0; \
-    nd_amx_begin(); \
     int i = 0; \
-    for (; i + 32 <= rows; i += 32) nd_amx_block32_##NAME(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *groups); \
-    if (i < rows) nd_amx_block16_##NAME(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *groups); \
-    nd_amx_release(); \
+    for (; i + 32 <= rows; i += 32) \
+      nd_amx_block32_##NAME(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *groups, fresh); \
+    if (i < rows) nd_amx_block16_##NAME(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *groups, fresh); \
     return rows; \
   }
 ND_AMX_PRODUCT(bf16, float, float)
 ND_AMX_PRODUCT(i8, int32_t, int32_t)
 #undef ND_AMX_PRODUCT
+#undef ND_AMX_BEGIN
 #endif
 #endif

@@ -107,6 +107,12 @@ ND_INLINE nd_f32v nd_from_bits_f16v(nd_u16v b) { return nd_decode(nd_to32_u16v(b
 #endif
 
 ND_INLINE nd_u16v nd_bits_bf16v(nd_f32v x) {
+#if defined(__AVX512BF16__) && ND_VL == 16
+  /* vcvtneps2bf16 makes 0 of subnormal numbers and keeps a NaN's payload: those are rare. */
+  enum { QUIET_NAN = 1, SUBNORMAL = 32, SIGNALING_NAN = 128 };
+  if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)x, QUIET_NAN | SUBNORMAL | SIGNALING_NAN), 1))
+    return (nd_u16v)_mm512_cvtneps_pbh((__m512)x);
+#endif
   nd_u32v u = (nd_u32v)x;
   nd_u32v r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
   return nd_from32_u16v((nd_i32v)nd_pick_u32(x != x, (u >> 16 & 0x8000u) | 0x7fc0u, r));
@@ -132,7 +138,15 @@ ND_INLINE nd_u8v nd_bits_fp8e5v(nd_f32v x) {
   return nd_from32_u8v(nd_select_i32v(infinite, sign | 0x7c, (nd_i32v)nd_to32_u8v(nd_bits_sat_fp8e5v(x))));
 }
 ND_BITS_FP8(fp8e4nv, ND_FP8E4NV_ROW, ND_NEAREST, 0, 0x7f, 0, 3, 7)
+#define nd_bits_fp8e4b15v nd_bits_sat_fp8e4b15v
 ND_BITS_FP8(fp8e4b15, ND_FP8E4B15_ROW, ND_AWAY, 0, 0, 0, 3, 15)
+#undef nd_bits_fp8e4b15v
+/* Likewise 1.875, which no conversion gives. */
+ND_INLINE nd_u8v nd_bits_fp8e4b15v(nd_f32v x) {
+  nd_i32v largest = nd_abs_f32v(x) == nd_splat_f32v(1.875f);
+  nd_i32v sign = (nd_i32v)((nd_u32v)x >> 24) & 0x80;
+  return nd_from32_u8v(nd_select_i32v(largest, sign | 0x7f, (nd_i32v)nd_to32_u8v(nd_bits_sat_fp8e4b15v(x))));
+}
 ND_BITS_FP8(fp8e4b8, ND_FP8E4B8_ROW, ND_NEAREST, 0, 0, 1, 3, 8)
 ND_BITS_FP8(fp8e5b16, ND_FP8E5B16_ROW, ND_NEAREST, 0, 0, 1, 2, 16)
 #undef ND_BITS_FP8
@@ -283,7 +297,7 @@ ND_INLINE nd_u64v nd_sticky_u64v(nd_u64v x) {
 #define nd_round_bf16 nd_bits_bf16v
 #define nd_round_fp8e5 nd_bits_sat_fp8e5v
 #define nd_round_fp8e4nv nd_bits_fp8e4nvv
-#define nd_round_fp8e4b15 nd_bits_fp8e4b15v
+#define nd_round_fp8e4b15 nd_bits_sat_fp8e4b15v
 #define nd_round_fp8e4b8 nd_bits_fp8e4b8v
 #define nd_round_fp8e5b16 nd_bits_fp8e5b16v
 #define ND_CVT_ROUND(T, U) \

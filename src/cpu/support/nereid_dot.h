@@ -19,8 +19,9 @@
  * side), or AMX; int8 in quads where it has vpdpbusd, or AMX, else in pairs of 16 bits on x86; the others as f32. The
  * copies are on the stack, 80 KiB.
  *
- * vpdpbusd multiplies unsigned by signed bytes: b is copied with 128 added, and 128 times the sum of each row of a is
- * taken off the accumulator, all modulo 2^32.
+ * vpdpbusd multiplies unsigned by signed bytes: it takes b with 128 added, and 128 times the sum of each row of a is
+ * taken off the accumulator, all modulo 2^32. Without AMX, b is copied so; AMX takes b as it is, and what it leaves to
+ * vpdpbusd has the 128 added on the way.
  *
  * A loop that adds up products (cpu/gemm.c) packs the operands of many iterations and multiplies once (nd_gemm_T): b as
  * panels, a as rows, or where it lies in memory if its rows are there just as the kernel reads them.
@@ -74,6 +75,13 @@ ND_INLINE nd_dot_v_i32 nd_dot_step_i32(nd_dot_v_i32 c, int32_t a, nd_dot_v_i32 b
 /* Pairs: a holds two elements in 32 bits, and so does each lane of b; quads: four. */
 #if defined(__AVX512VNNI__) && ND_REG == 64
 #define ND_DOT_QUADS_I8 1
+#ifdef ND_AMX
+#define ND_DOT_BIASED 0 /* what b's copies have added, in each of four bytes */
+#define ND_DOT_ROW_quads(x) ((x) ^ (int32_t)0x80808080u)
+#else
+#define ND_DOT_BIASED 0x80808080u
+#define ND_DOT_ROW_quads(x) (x)
+#endif
 ND_INLINE nd_dot_v_i32 nd_dot_step_quads(nd_dot_v_i32 c, int32_t a, nd_dot_v_i32 b) {
   return (nd_dot_v_i32)_mm512_dpbusd_epi32((__m512i)c, (__m512i)b, _mm512_set1_epi32(a));
 }
@@ -97,20 +105,29 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
 }
 #endif
 
+/* What a step takes of a vector of b. */
+#define ND_DOT_ROW_f32(x) (x)
+#define ND_DOT_ROW_f64(x) (x)
+#define ND_DOT_ROW_i32(x) (x)
+#define ND_DOT_ROW_i16(x) (x)
+#define ND_DOT_ROW_bf16(x) (x)
+
 /* NAME: suffix of the functions. E: element of acc, A: of a as a step takes it, V: vector, L: its lanes, STEP.
- * panel: rows of nv * L elements of b at distance ldb. */
+ * panel: rows of nv * L elements of b at distance ldb. fresh: acc = a b, not acc += a b. */
 #define ND_DOT_KERNEL(NAME, E, A, V, STEP) \
   ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
-                                     const E *b, int64_t ldb, int k) { \
+                                     const E *b, int64_t ldb, int k, int fresh) { \
     enum { L = ND_REG / sizeof(E) }; \
     V c[ND_DOT_ROWS][ND_DOT_NV]; \
     E *at = acc; \
-    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
-        *(const V##u *)(at + j * L); \
+    if (fresh) ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = (V){0}; \
+    else \
+      ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
+          *(const V##u *)(at + j * L); \
     for (int p = 0; p < k; p++, b += ldb) { \
       V row[ND_DOT_NV]; \
       ND_UNROLL for (int j = 0; j < nv; j++) { \
-        row[j] = *(const V##u *)(b + j * L); \
+        row[j] = ND_DOT_ROW_##NAME(*(const V##u *)(b + j * L)); \
         ND_DOT_HOLD(row[j]); \
       } \
       ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
@@ -122,18 +139,20 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
   } \
   /* a panel of nv vectors: all rows, in blocks of mr; by itself, so that addresses stay in registers */ \
   ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
-                                     const E *b, int64_t ldb, int m, int k) { \
-    for (; m >= mr; m -= mr, acc += mr * ldc, a += mr * lda) nd_dot_block_##NAME(mr, nv, acc, ldc, a, lda, b, ldb, k); \
-    for (; m >= 2; m -= 2, acc += 2 * ldc, a += 2 * lda) nd_dot_block_##NAME(2, nv, acc, ldc, a, lda, b, ldb, k); \
-    if (m) nd_dot_block_##NAME(1, nv, acc, ldc, a, lda, b, ldb, k); \
+                                     const E *b, int64_t ldb, int m, int k, int fresh) { \
+    for (; m >= mr; m -= mr, acc += mr * ldc, a += mr * lda) \
+      nd_dot_block_##NAME(mr, nv, acc, ldc, a, lda, b, ldb, k, fresh); \
+    for (; m >= 2; m -= 2, acc += 2 * ldc, a += 2 * lda) \
+      nd_dot_block_##NAME(2, nv, acc, ldc, a, lda, b, ldb, k, fresh); \
+    if (m) nd_dot_block_##NAME(1, nv, acc, ldc, a, lda, b, ldb, k, fresh); \
   } \
   ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
-                                        int k) { \
-    nd_dot_panel_##NAME(ND_DOT_ROWS, 2, acc, ldc, a, lda, b, ldb, m, k); \
+                                        int k, int fresh) { \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 2, acc, ldc, a, lda, b, ldb, m, k, fresh); \
   } \
   ND_NOINLINE void nd_dot_panel1_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
                                         int k) { \
-    nd_dot_panel_##NAME(ND_DOT_ROWS, 1, acc, ldc, a, lda, b, ldb, m, k); \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 1, acc, ldc, a, lda, b, ldb, m, k, 0); \
   }
 ND_DOT_KERNEL(f32, float, float, nd_dot_v_f32, nd_dot_step_f32)
 ND_DOT_KERNEL(f64, double, double, nd_dot_v_f64, nd_dot_step_f64)
@@ -154,7 +173,7 @@ ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
     enum { W = ND_DOT_NV * ND_REG / sizeof(E) }; \
     E row[W]; \
     for (int j = 0; j < W; j++) row[j] = j < w ? acc[j] : 0; \
-    nd_dot_block_##NAME(1, ND_DOT_NV, row, 0, a, 0, b, W, k); \
+    nd_dot_block_##NAME(1, ND_DOT_NV, row, 0, a, 0, b, W, k, 0); \
     for (int j = 0; j < w; j++) acc[j] = row[j]; \
   }
 
@@ -210,7 +229,6 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
   dst[(k - 1) / 4] = 0;
   memcpy(dst, a, (size_t)k);
 }
-/* Unsigned: 128 is added. */
 ND_INLINE void nd_dot_row_i8(int32_t *dst, const nd_i8 *b, int64_t ldb, int w, int there) {
   enum { W = ND_DOT_NV * ND_REG / 4 };
   if (w == W && there == 4)
@@ -218,17 +236,17 @@ ND_INLINE void nd_dot_row_i8(int32_t *dst, const nd_i8 *b, int64_t ldb, int w, i
       nd_u32v quad = {0};
       for (int r = 0; r < 4; r++)
         quad |= (nd_u32v)nd_to32_u8v(*(const nd_u8vu *)(const void *)(b + r * ldb + v)) << 8 * r;
-      *(nd_u32vu *)(void *)(dst + v) = quad ^ 0x80808080u;
+      *(nd_u32vu *)(void *)(dst + v) = quad ^ ND_DOT_BIASED;
     }
   else
     for (int v = 0; v < W; v++) {
-      uint32_t quad = 0x80808080u;
+      uint32_t quad = ND_DOT_BIASED;
       for (int r = 0; v < w && r < there; r++) quad ^= (uint32_t)(uint8_t)b[r * ldb + v] << 8 * r;
       memcpy(dst + v, &quad, 4);
     }
 }
-/* Takes off what the added 128 bring: 128 times the sum of each row of a. Distances in elements. */
-ND_NOINLINE void nd_dot_unbias(int32_t *acc, int64_t ldc, const nd_i8 *a, int64_t lda, int m, int n, int k) {
+/* Takes off what the added 128 bring: 128 times the sum of each row of a; `fresh`: of zeros. Distances in elements. */
+ND_NOINLINE void nd_dot_unbias(int32_t *acc, int64_t ldc, const nd_i8 *a, int64_t lda, int m, int n, int k, int fresh) {
   for (int i = 0; i < m; i++, acc += ldc, a += lda) {
     nd_dot_v_i32 sums = {0};
     int32_t sum = 0;
@@ -237,9 +255,12 @@ ND_NOINLINE void nd_dot_unbias(int32_t *acc, int64_t ldc, const nd_i8 *a, int64_
       sums = (nd_dot_v_i32)_mm512_dpbusd_epi32((__m512i)sums, _mm512_set1_epi8(1), _mm512_loadu_si512(a + p));
     for (int v = 0; v < ND_REG / 4; v++) sum += sums[v];
     for (; p < k; p++) sum += a[p];
-    sum *= 128;
-    for (; j + ND_REG / 4 <= n; j += ND_REG / 4) *(nd_dot_v_i32u *)(acc + j) -= sum;
-    for (; j < n; j++) acc[j] -= sum;
+    sum *= -128;
+    nd_dot_v_i32 all = (nd_dot_v_i32){0} + sum;
+    for (; j + ND_REG / 4 <= n; j += ND_REG / 4)
+      if (fresh) *(nd_dot_v_i32u *)(acc + j) = all;
+      else *(nd_dot_v_i32u *)(acc + j) += all;
+    for (; j < n; j++) acc[j] = fresh ? sum : acc[j] + sum;
   }
 }
 #elif defined(ND_DOT_PAIRS_I16)
@@ -283,7 +304,7 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
             bt = panel, bt_apart = W; \
           } \
           E *c = acc + i * ldc + j; \
-          if (w == W) nd_dot_panel2_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
+          if (w == W) nd_dot_panel2_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps, 0); \
           else if (w == L) nd_dot_panel1_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
           else \
             for (int r = 0; r < ms; r++) nd_dot_edge_##KERNEL(c + r * ldc, w, at + r * at_apart, bt, steps); \
@@ -319,20 +340,32 @@ ND_DOT_AS_F32(fp8e4b15, u8)
 ND_DOT_AS_F32(fp8e4b8, u8)
 ND_DOT_AS_F32(fp8e5b16, u8)
 #ifdef ND_AMX
-/* Whole tiles first; then what is left of k for their rows, and the rows below them. */
-#define ND_DOT_TILES(NAME, T, KERNEL, E) \
-  ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, \
-                                        int m, int k) { \
-    int groups, rows = nd_amx_panel_##T(acc, ldc, a, lda, b, ldb, m, k, &groups); \
-    if (rows && groups < k) \
-      nd_dot_panel2_##KERNEL(acc, ldc, a + groups, lda, b + groups * ldb, ldb, rows, k - groups); \
-    if (rows < m) nd_dot_panel2_##KERNEL(acc + rows * ldc, ldc, a + rows * lda, lda, b, ldb, m - rows, k); \
+/* Whole tiles first; then what is left of k for their rows, and the rows below them. REST: what the vectors of KERNEL
+ * leave to do. nd_dot_NAME: between nd_amx_begin() and nd_amx_end(). */
+#define ND_DOT_TILES(NAME, T, KERNEL, E, REST) \
+  ND_INLINE void nd_dot_rest_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, \
+                                    int m, int k, int fresh) { \
+    nd_dot_panel2_##KERNEL(acc, ldc, a, lda, b, ldb, m, k, fresh); \
+    REST; \
+  } \
+  ND_NOINLINE void nd_dot_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, int m, \
+                                 int k, int fresh) { \
+    int groups, rows = nd_amx_panel_##T(acc, ldc, a, lda, b, ldb, m, k, fresh, &groups); \
+    if (rows && groups < k) nd_dot_rest_##NAME(acc, ldc, a + groups, lda, b + groups * ldb, ldb, rows, k - groups, 0); \
+    if (rows < m) nd_dot_rest_##NAME(acc + rows * ldc, ldc, a + rows * lda, lda, b, ldb, m - rows, k, fresh); \
+  } \
+  ND_INLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, \
+                                      int m, int k, int fresh) { \
+    nd_amx_begin(); \
+    nd_dot_##NAME(acc, ldc, a, lda, b, ldb, m, k, fresh); \
+    nd_amx_end(); \
   }
 #ifdef ND_DOT_PAIRS_BF16
-ND_DOT_TILES(tiles_bf16, bf16, bf16, float)
+ND_DOT_TILES(tiles_bf16, bf16, bf16, float, (void)0)
 #endif
 #ifdef ND_DOT_QUADS_I8
-ND_DOT_TILES(tiles_i8, i8, quads, int32_t)
+ND_DOT_TILES(tiles_i8, i8, quads, int32_t,
+             nd_dot_unbias(acc, ldc, (const nd_i8 *)(const void *)a, lda * 4, m, 32, k * 4, 0))
 #endif
 #undef ND_DOT_TILES
 #else
@@ -356,7 +389,12 @@ ND_DOT_PRODUCT(i8, nd_i8, tiles_i8, int32_t, int32_t, 4, 1, 1)
 ND_NOINLINE void nd_dot_i8(int32_t *acc, int64_t ldc, const void *a, int64_t lda, const void *b, int64_t ldb, int m,
                            int n, int k, void *pack) {
   (void)pack;
-  nd_dot_unbias(acc, ldc, (const nd_i8 *)a, lda, m, n, k);
+#ifdef ND_AMX
+  int tiles = n / (ND_DOT_NV * ND_REG / 4) * (ND_DOT_NV * ND_REG / 4); /* columns that see to it themselves */
+#else
+  int tiles = 0;
+#endif
+  nd_dot_unbias(acc + tiles, ldc, (const nd_i8 *)a, lda, m, n - tiles, k, 0);
   nd_dot_product_i8(acc, ldc, (const nd_i8 *)a, lda, (const nd_i8 *)b, ldb, m, n, k);
 }
 #elif defined(ND_DOT_PAIRS_I16)
@@ -380,14 +418,20 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
  * in a panel. ND_GEMM_RAW_T: whether a packed row is the row as it lies in memory, so that none need be packed.
  *
  *   nd_gemm_rows_T(to, apart, tile, m, k)     packs a tile of a; rows `apart` bytes from each other
- *   nd_gemm_panels_T(to, apart, tile, n, k)   packs a tile of b, n a multiple of ND_GEMM_W_T; panels `apart` bytes away
- *   nd_gemm_T(acc, ldc, a, a_apart, b, b_apart, m, n, k)   acc[m,n] += a b
+ *   nd_gemm_panels_T(to, apart, from, from_apart, n, k)   packs a tile of b whose rows lie from_apart bytes from each
+ *                                             other, n a multiple of ND_GEMM_W_T; panels `apart` bytes away
+ *   nd_gemm_T(acc, ldc, a, a_apart, b, b_apart, m, n, k, fresh)   acc[m,n] += a b; fresh: acc = a b
+ *
+ * ND_GEMM_BLOCK_T: steps of k that are taken at once. ND_GEMM_ROWS_T: rows that go through the last of them, and then
+ * through what is done with the sums, before the next rows do.
  *
  * k is a multiple of 4. ND_GEMM_K_T steps of k at a time: that much of a panel stays in the first cache for all rows,
  * also where two threads share it; tiles of AMX want longer runs. */
-#define ND_GEMM(T, S, KERNEL, E, A, per, UNBIAS) \
+#define ND_GEMM(T, S, PANEL, E, A, per, BEGIN, END) \
   enum { \
     ND_GEMM_K_##T = per == 1 ? 128 : 256, \
+    ND_GEMM_BLOCK_##T = ND_GEMM_K_##T * per, \
+    ND_GEMM_ROWS_##T = per == 1 ? 128 : 64, \
     ND_GEMM_A_##T = sizeof(A) / per, \
     ND_GEMM_B_##T = sizeof(E) / per, \
     ND_GEMM_W_##T = ND_DOT_NV * ND_REG / sizeof(E), \
@@ -398,39 +442,48 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
     for (int r = 0; r < m; r++) \
       nd_dot_piece_##T((A *)(void *)((char *)to + r * apart), (const nd_##S *)tile + (int64_t)r * k, k); \
   } \
-  ND_NOINLINE void nd_gemm_panels_##T(void *to, int64_t apart, const void *tile, int n, int k) { \
+  ND_NOINLINE void nd_gemm_panels_##T(void *to, int64_t apart, const void *from, int64_t from_apart, int n, int k) { \
     enum { W = ND_GEMM_W_##T }; \
+    int64_t ldb = from_apart / (int64_t)sizeof(nd_##S); \
     for (int j = 0; j < n / W; j++) { \
       E *panel = (E *)(void *)((char *)to + j * apart); \
       for (int r = 0; r < k / per; r++) \
-        nd_dot_row_##T(panel + r * W, (const nd_##S *)tile + (int64_t)r * per * n + j * W, n, W, per); \
+        nd_dot_row_##T(panel + r * W, (const nd_##S *)from + (int64_t)r * per * ldb + j * W, ldb, W, per); \
     } \
   } \
   ND_NOINLINE void nd_gemm_##T(E *acc, int64_t ldc, const void *a, int64_t a_apart, const void *b, int64_t b_apart, \
-                               int m, int n, int k) { \
+                               int m, int n, int k, int fresh) { \
     enum { W = ND_GEMM_W_##T }; \
-    UNBIAS; \
     int steps = k / per; \
+    for (int i = 0; fresh && !k && i < m; i++) memset(acc + i * ldc, 0, (size_t)n * sizeof(E)); \
+    BEGIN; \
     for (int p = 0; p < steps; p += ND_GEMM_K_##T) \
       for (int j = 0; j < n / W; j++) \
-        nd_dot_panel2_##KERNEL(acc + j * W, ldc, (const A *)a + p, a_apart / (int64_t)sizeof(A), \
-                               (const E *)(const void *)((const char *)b + j * b_apart) + (int64_t)p * W, W, m, \
-                               steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T); \
+        PANEL(acc + j * W, ldc, (const A *)a + p, a_apart / (int64_t)sizeof(A), \
+              (const E *)(const void *)((const char *)b + j * b_apart) + (int64_t)p * W, W, m, \
+              steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T, fresh && !p); \
+    END; \
   }
-ND_GEMM(f32, f32, f32, float, float, 1, )
-ND_GEMM(f64, f64, f64, double, double, 1, )
-ND_GEMM(i32, i32, i32, int32_t, int32_t, 1, )
-#ifdef ND_DOT_PAIRS_BF16
-ND_GEMM(bf16, u16, tiles_bf16, float, int32_t, 2, )
+ND_GEMM(f32, f32, nd_dot_panel2_f32, float, float, 1, , )
+ND_GEMM(f64, f64, nd_dot_panel2_f64, double, double, 1, , )
+ND_GEMM(i32, i32, nd_dot_panel2_i32, int32_t, int32_t, 1, , )
+#if defined(ND_AMX) && defined(ND_DOT_PAIRS_BF16)
+ND_GEMM(bf16, u16, nd_dot_tiles_bf16, float, int32_t, 2, nd_amx_begin(), nd_amx_end())
+#elif defined(ND_DOT_PAIRS_BF16)
+ND_GEMM(bf16, u16, nd_dot_panel2_bf16, float, int32_t, 2, , )
 #else
-ND_GEMM(bf16, u16, f32, float, float, 1, )
+ND_GEMM(bf16, u16, nd_dot_panel2_f32, float, float, 1, , )
 #endif
-#if defined(ND_DOT_QUADS_I8)
-ND_GEMM(i8, i8, tiles_i8, int32_t, int32_t, 4, nd_dot_unbias(acc, ldc, (const nd_i8 *)a, a_apart, m, n, k))
+#if defined(ND_AMX) && defined(ND_DOT_QUADS_I8)
+ND_GEMM(i8, i8, nd_dot_tiles_i8, int32_t, int32_t, 4, nd_amx_begin(), nd_amx_end())
+#elif defined(ND_DOT_QUADS_I8)
+/* What was added to b is taken off first. */
+ND_GEMM(i8, i8, nd_dot_panel2_quads, int32_t, int32_t, 4, nd_dot_unbias(acc, ldc, a, a_apart, m, n, k, fresh);
+        fresh = 0, )
 #elif defined(ND_DOT_PAIRS_I16)
-ND_GEMM(i8, i8, i16, int32_t, int32_t, 2, )
+ND_GEMM(i8, i8, nd_dot_panel2_i16, int32_t, int32_t, 2, , )
 #else
-ND_GEMM(i8, i8, i32, int32_t, int32_t, 1, )
+ND_GEMM(i8, i8, nd_dot_panel2_i32, int32_t, int32_t, 1, , )
 #endif
 #undef ND_GEMM
 
@@ -448,6 +501,12 @@ ND_INLINE int nd_gemm_held(nd_gemm_memo *m, int whole, int n, const int64_t *key
   for (int i = 0; i < n; i++) m->key[i] = key[i];
   return 0;
 }
+/* Rows and panels of a product that is left for later; k: 0: none is. */
+typedef struct nd_gemm_product {
+  int64_t a, a_apart, b, b_apart;
+  int k;
+} nd_gemm_product;
+ND_INLINE int nd_gemm_last(int k, int block) { return k > 0 ? (k - 1) % block + 1 : 0; }
 ND_INLINE int64_t nd_gemm_iterations(int64_t from, int64_t to, int64_t step) {
   return from < to && step > 0 ? (to - from - 1) / step + 1 : from < to;
 }

@@ -22,6 +22,10 @@ void core_declare_constexpr(Front *fr, Node *target, Py *value, const Node *wher
     value = arena_copy(fr->cx->arena, value, sizeof *value);
     value->is_constexpr = true;
   }
+  if (value->kind == PY_TUPLE && !py_is_runtime(value)) {
+    value = arena_copy(fr->cx->arena, value, sizeof *value);
+    value->is_constexpr = true;
+  }
   scope_set(fr, name, value, where);
   scope_find(&f->scope, name)->is_declared = true;
 }

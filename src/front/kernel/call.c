@@ -46,6 +46,15 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
     case PY_TYPE:
       diag_fail_hint(fr->cx, call->span, "write x.to(dtype), or tl.full([], value, dtype) for a constant",
                      "'dtype' object is not callable: it is %s", py_describe(fr, callee));
+    case PY_HOST:
+      if (callee->host.is_function) {
+        Py *v = host_call_object(fr, callee, call);
+        if (v->kind != PY_UNKNOWN) return v;
+        diag_fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", callee->host.what, v->library);
+      }
+      diag_fail_hint(fr->cx, call->span,
+                     "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants",
+                     "%s is Python's; a kernel can only call @triton.jit functions", callee->host.what);
     case PY_UNKNOWN:
       diag_fail(fr->cx, call->span, "%s is not known here and cannot be called in a kernel", callee->library);
     default:

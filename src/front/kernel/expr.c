@@ -2,10 +2,28 @@
  * now. */
 #include "front/kernel/join.h"
 
+#include <strings.h>
+
+static bool allows_globals(Front *fr) { /* as Triton's knob reads it */
+  const FrontHost *host = front_project(fr)->host;
+  if (host && host->allow_globals) return true;
+  const char *s = environment_get("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS");
+  static const char *const yes[] = {"1", "true", "on", "y", "yes"};
+  for (size_t i = 0; s && i < sizeof yes / sizeof *yes; i++)
+    if (!strcasecmp(s, yes[i])) return true;
+  return false;
+}
+
 /* Begins as Triton's message does, as all messages do that Triton has words for. */
 static void check_global(Front *fr, Span at, const char *name, const Py *v) {
   Context *cx = fr->cx;
   switch (v->kind) {
+    case PY_HOST:
+      if (v->host.is_module || v->host.is_function || v->is_constexpr || allows_globals(fr)) return;
+      diag_fail_hint(diag_as(cx, ERROR_NAME), at,
+                     "give the kernel what it holds as a global of its own, made with tl.constexpr(...)",
+                     "Cannot access global variable %s from within @jit'ed function: it is %s, and no tl.constexpr",
+                     name, v->host.what);
     case PY_BOOL:
     case PY_INT:
     case PY_FLOAT:
@@ -15,13 +33,14 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
       if (!v->tuple.n) return;
       break;
     case PY_CLASS:
-      if (v->cls->is_aggregate || v->cls->is_namedtuple || v->is_constexpr) return;
+      if (v->cls->is_aggregate || v->cls->is_namedtuple || v->is_constexpr || allows_globals(fr)) return;
       diag_fail_hint(
-          cx, at, "give the kernel what it holds as a global of its own, made with tl.constexpr(...)",
+          diag_as(cx, ERROR_NAME), at,
+          "give the kernel what it holds as a global of its own, made with tl.constexpr(...)",
           "Cannot access global variable %s from within @jit'ed function: it is a class, and no tl.constexpr", name);
     case PY_UNKNOWN: {
       bool module = !strncmp(v->library, "module ", 7);
-      diag_fail_hint(cx, at,
+      diag_fail_hint(diag_as(cx, ERROR_NAME), at,
                      module ? "put the file where the import finds it, beside this one or above it"
                             : "a kernel needs values that do not depend on the machine or on what runs around it",
                      "`%s` comes from %s", name,
@@ -29,8 +48,8 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
     }
     default: return;
   }
-  if (v->is_constexpr) return;
-  diag_fail_hint(cx, at,
+  if (v->is_constexpr || allows_globals(fr)) return;
+  diag_fail_hint(diag_as(cx, ERROR_NAME), at,
                  arena_printf(cx->arena,
                               "write %s = tl.constexpr(%s) where it is defined, or pass it as a tl.constexpr parameter",
                               name, py_describe(fr, v)),
@@ -57,8 +76,8 @@ Py *core_lookup(Front *fr, Node *n) {
     return py_tensor(fr, build_int(&fr->b, b->ended, 0));
   }
   if (b)
-    diag_fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name,
-                   b->why ? b->why : "it has lost its value");
+    diag_fail_hint(diag_as(fr->cx, ERROR_NAME), core_span(fr, n), "give it a value before",
+                   "`%s` is not defined here: %s", name, b->why ? b->why : "it has lost its value");
   fail_unknown_name(fr, core_span(fr, n), name);
 }
 
@@ -136,6 +155,11 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
           if (!strcmp(x->tuple.cls->fields[i], attr)) return x->tuple.at[i];
       if (!strcmp(attr, "values")) return x;
       break;
+    case PY_HOST: {
+      Py *v = host_attribute_of(fr, x, attr);
+      if (v) return v;
+      break;
+    }
     case PY_FUNCTION:
       if (!strcmp(attr, "__name__")) return py_str(fr, x->fn->name);
       if (!strcmp(attr, "fn")) return x;
@@ -278,6 +302,9 @@ static Py *eval_unary(Front *fr, Node *n) {
       diag_fail(fr->cx, at, "'tensor' object has no attribute '__pos__': unary `+` does not work on tensors");
     return sem_unary(fr, at, n->UnaryOp.op, x);
   }
+  if (n->UnaryOp.op == PYOP_NOT && x->kind == PY_TUPLE && !x->tuple.is_list && !x->is_constexpr)
+    diag_fail_hint(diag_as(fr->cx, ERROR_UNSUPPORTED), at, "compare its length: len(x) == 0",
+                   "AST unary operator '__not__' is not (currently) implemented on type tuple");
   const char *why = NULL;
   Py *v = py_unary(fr, n->UnaryOp.op, x, &why);
   if (!v) diag_fail(fr->cx, at, "%s", why);

@@ -18,6 +18,7 @@ const FrontHooks front_hooks = {
     .host_call = host_call,
     .function_value = function_value,
     .class_value = class_value,
+    .ask = host_ask,
     .import_module = import_module,
     .import_name = import_name,
 };

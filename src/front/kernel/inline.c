@@ -4,11 +4,12 @@
 
 enum { MAX_CALL_DEPTH = 80 };
 
-static Py *default_of(Front *fr, Function *fn, int index, Node *node) {
+static Py *default_of(Front *fr, Function *fn, int index, const char *param, Node *node) {
   Node *args = fn->def->FunctionDef.args;
   if (!fn->defaults)
     fn->defaults = NEW_N(fr->cx->arena, Py *,
                          args->arguments.posonlyargs.n + args->arguments.args.n + args->arguments.kwonlyargs.n + 1);
+  if (!fn->defaults[index]) fn->defaults[index] = host_default(fr, fn, param);
   if (!fn->defaults[index])
     fn->defaults[index] = host_eval_at(fr, fn->around ? fn->around : fn->module->globals, node, fn->def->span.line);
   return fn->defaults[index];
@@ -50,8 +51,8 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
   for (int i = 0; i < given && i < positional; i++) values[i] = i < self_n ? self : call->args[i - self_n];
   const char *hint = arena_printf(cx->arena, "it is defined as %s", signature_text(fr, fn));
   if (given > positional && !a->arguments.vararg)
-    diag_fail_hint(cx, call->span, hint, "%s() takes %d positional argument%s but %d %s given", fn->name, positional,
-                   positional == 1 ? "" : "s", given, given == 1 ? "was" : "were");
+    diag_fail_hint(diag_as(cx, ERROR_TYPE), call->span, hint, "%s() takes %d positional argument%s but %d %s given",
+                   fn->name, positional, positional == 1 ? "" : "s", given, given == 1 ? "was" : "were");
   Py *extra = py_tuple(fr, given > positional ? given - positional : 0,
                        given > positional ? call->args + (positional - self_n) : NULL);
   for (int k = 0; k < call->kw_n; k++) {
@@ -62,10 +63,11 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
     }
     if (i == total && a->arguments.kwarg) continue;
     if (i == total)
-      diag_fail_hint(cx, call->span, near_parameter(fr, fn, call->kw_names[k], hint),
+      diag_fail_hint(diag_as(cx, ERROR_TYPE), call->span, near_parameter(fr, fn, call->kw_names[k], hint),
                      "%s() got an unexpected keyword argument '%s'", fn->name, call->kw_names[k]);
     if (values[i])
-      diag_fail_hint(cx, call->span, hint, "%s() got multiple values for argument '%s'", fn->name, call->kw_names[k]);
+      diag_fail_hint(diag_as(cx, ERROR_TYPE), call->span, hint, "%s() got multiple values for argument '%s'", fn->name,
+                     call->kw_names[k]);
     values[i] = call->kw_values[k];
   }
   VEC(const char *) missing = {0};
@@ -81,18 +83,21 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
         vec_push(cx->arena, &missing, p->arg.arg);
         continue;
       }
-      values[i] = default_of(fr, fn, i, def);
+      values[i] = default_of(fr, fn, i, p->arg.arg, def);
     }
     scope_set(fr, p->arg.arg, values[i], p);
   }
-  if (missing.n) diag_fail_hint(cx, call->span, hint, "%s", py_missing_arguments(fr, fn->name, missing.n, missing.at));
+  if (missing.n)
+    diag_fail_hint(diag_as(cx, ERROR_TYPE), call->span, hint, "%s",
+                   py_missing_arguments(fr, fn->name, missing.n, missing.at));
   /* Triton binds these two kinds to nothing, or to the wrong argument. */
   for (int i = 0; i < pos_only; i++)
     scope_undefine(fr, a->arguments.posonlyargs.at[i]->arg.arg, "a kernel has no positional-only parameters");
   for (int i = 0; i < a->arguments.kwonlyargs.n; i++)
     scope_undefine(fr, a->arguments.kwonlyargs.at[i]->arg.arg, "a kernel has no keyword-only parameters");
   if (a->arguments.kwarg)
-    diag_fail_hint(cx, call->span, hint, "'dict' object has no attribute 'type': a kernel's functions cannot take **%s",
+    diag_fail_hint(diag_as(cx, ERROR_TYPE), call->span, hint,
+                   "'dict' object has no attribute 'type': a kernel's functions cannot take **%s",
                    a->arguments.kwarg->arg.arg);
   if (a->arguments.vararg) {
     values[total] = extra;

@@ -101,6 +101,8 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   fr->func->num_stages = launch.num_stages;
   fr->func->num_ctas = launch.num_ctas;
   fr->func->debug = core->debug;
+  fr->func->no_fusion = fr->options->no_fp_fusion;
+  fr->func->max_registers = fr->options->max_registers;
   if (fr->options->instrument) {
     fr->func->instrument = NEW(a, Instrument);
     fr->func->instrument->mode = (InstrumentMode)fr->options->instrument;

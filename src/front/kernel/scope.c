@@ -69,12 +69,13 @@ NORETURN void fail_unknown_name(Front *fr, Span at, const char *name) {
       const char *hint = i == 0 || i == 1 ? arena_printf(fr->cx->arena, "use tl.%s", name)
                                           : "of Python's functions a kernel has len, list, range, float, int, "
                                             "isinstance, getattr, hasattr, print, min and max";
-      diag_fail_hint(fr->cx, at, hint, "%s is not defined in a kernel", name);
+      diag_fail_hint(diag_as(fr->cx, ERROR_NAME), at, hint, "%s is not defined in a kernel", name);
     }
   const char *near = nearest_name(name, names);
   if (near)
-    diag_fail_hint(fr->cx, at, arena_printf(fr->cx->arena, "did you mean `%s`?", near), "%s is not defined", name);
-  diag_fail(fr->cx, at, "%s is not defined", name);
+    diag_fail_hint(diag_as(fr->cx, ERROR_NAME), at, arena_printf(fr->cx->arena, "did you mean `%s`?", near),
+                   "%s is not defined", name);
+  diag_fail(diag_as(fr->cx, ERROR_NAME), at, "%s is not defined", name);
 }
 
 /* ---- spans ------------------------------------------------------------------------------------------------------- */
@@ -105,8 +106,8 @@ void core_at(Front *fr, const Node *n) {
 NORETURN void core_unsupported(Front *fr, const Node *n, const char *what, const char *hint) {
   const char *text = arena_printf(fr->cx->arena, "unsupported AST node type: %s: %s cannot be used in a kernel",
                                   node_name(n->kind), what);
-  if (hint) diag_fail_hint(fr->cx, core_span(fr, n), hint, "%s", text);
-  diag_fail(fr->cx, core_span(fr, n), "%s", text);
+  if (hint) diag_fail_hint(diag_as(fr->cx, ERROR_UNSUPPORTED), core_span(fr, n), hint, "%s", text);
+  diag_fail(diag_as(fr->cx, ERROR_UNSUPPORTED), core_span(fr, n), "%s", text);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

@@ -144,12 +144,20 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
   bad_argument(s, NULL, "is missing");
 }
 
+/* A tuple says that it is a constexpr, since its type tells. */
+static Py *constexpr_tuple(Front *fr, Py *v) {
+  if (v->kind != PY_TUPLE) return v;
+  v = arena_copy(fr->cx->arena, v, sizeof *v);
+  v->is_constexpr = true;
+  return v;
+}
+
 static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
   stack_guard();
   Front *fr = s->fr;
   const KernelParam *p = &s->k->params[s->param];
   switch (arg->kind) {
-    case ARG_CONSTEXPR: return host_constexpr(fr, s->k, arg->text, p->name);
+    case ARG_CONSTEXPR: return constexpr_tuple(fr, host_constexpr(fr, s->k, arg->text, p->name));
     case ARG_NONE: return py_none(fr);
     case ARG_BOOL: return py_bool(fr, arg->int_value != 0);
     case ARG_FLOAT: return py_float(fr, arg->float_value);
@@ -159,7 +167,7 @@ static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
     case ARG_TUPLE: {
       Py *t = py_tuple(fr, 0, NULL);
       for (int i = 0; i < arg->item_count; i++) py_append(fr, t, constexpr_argument(s, &arg->items[i]));
-      return t;
+      return constexpr_tuple(fr, t);
     }
     default: bad_argument(s, NULL, "is a constexpr, but an array is given");
   }
@@ -195,6 +203,7 @@ Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chos
       continue;
     }
     Py *v = chosen[i];
+    if (!v && p->has_default) v = host_default(fr, k->fn, p->name);
     if (!v && p->has_default)
       v = host_eval_at(fr, k->fn->around ? k->fn->around : k->module->globals, k->default_nodes[i],
                        k->fn->def->span.line);

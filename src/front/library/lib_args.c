@@ -29,6 +29,9 @@ const char *lib_full_name(Front *fr, const Builtin *b) {
   return b->name; /* Python's own, and methods */
 }
 
+/* Where nothing else has been said. */
+static Context *as_value(Front *fr) { return fr->cx->error ? fr->cx : diag_as(fr->cx, ERROR_VALUE); }
+
 NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, const char *format, ...) {
   Buf t = {.arena = fr->cx->arena};
   va_list ap;
@@ -37,8 +40,8 @@ NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, c
   va_end(ap);
   const char *text = arena_strdup(fr->cx->arena, t.at ? t.at : "");
   buf_destroy(&t);
-  if (hint) diag_fail_hint(fr->cx, at, hint, "%s: %s", lib_full_name(fr, b), text);
-  diag_fail(fr->cx, at, "%s: %s", lib_full_name(fr, b), text);
+  if (hint) diag_fail_hint(as_value(fr), at, hint, "%s: %s", lib_full_name(fr, b), text);
+  diag_fail(as_value(fr), at, "%s: %s", lib_full_name(fr, b), text);
 }
 
 NORETURN void lib_refuse(Front *fr, Span at, const char *hint, const char *format, ...) {
@@ -49,8 +52,8 @@ NORETURN void lib_refuse(Front *fr, Span at, const char *hint, const char *forma
   va_end(ap);
   const char *text = arena_strdup(fr->cx->arena, t.at ? t.at : "");
   buf_destroy(&t);
-  if (hint) diag_fail_hint(fr->cx, at, hint, "%s", text);
-  diag_fail(fr->cx, at, "%s", text);
+  if (hint) diag_fail_hint(as_value(fr), at, hint, "%s", text);
+  diag_fail(as_value(fr), at, "%s", text);
 }
 
 bool lib_none(const Py *p) { return !p || p->kind == PY_NONE; }
@@ -193,8 +196,11 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
   int n = lib_ints(fr, at, b, name, p, dims, MAX_RANK);
   for (int i = 0; i < n; i++) {
     if (dims[i] < 0 || (dims[i] & (dims[i] - 1))) /* 0 is a size, too: of tensors that are made and never used */
-      lib_refuse(fr, at, "round it up with triton.next_power_of_2 and mask what is too much",
-                 "Shape element %d must be a power of 2, but it is %lld", i, (long long)dims[i]);
+      lib_refuse(fr, at,
+                 arena_printf(fr->cx->arena,
+                              "it is %lld: round it up with triton.next_power_of_2 and mask what is too much",
+                              (long long)dims[i]),
+                 "Shape element %d must be a power of 2", i);
     if (__builtin_mul_overflow(numel, dims[i], &numel) || numel > MAX_TILE_ELEMENTS)
       lib_refuse(fr, at, "use smaller blocks and more programs",
                  "numel (%lld) exceeds triton maximum tensor numel (%d)", (long long)numel, MAX_TILE_ELEMENTS);

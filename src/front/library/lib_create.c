@@ -32,8 +32,11 @@ static Py *call_arange(Front *fr, const Builtin *b, Span at, Py **args) {
                "arange's end argument must be greater than the start argument, but they are %lld and %lld",
                (long long)end, (long long)start);
   if (n & (n - 1))
-    lib_refuse(fr, at, "round it up with triton.next_power_of_2 and mask what is too much",
-               "arange's range must be a power of 2, but end - start is %lld", (long long)n);
+    lib_refuse(fr, at,
+               arena_printf(fr->cx->arena,
+                            "end - start is %lld: round it up with triton.next_power_of_2 and mask what is too much",
+                            (long long)n),
+               "arange's range must be a power of 2");
   if (n > MAX_TILE_ELEMENTS)
     lib_refuse(fr, at, "use smaller blocks and more programs", "numel (%lld) exceeds triton maximum tensor numel (%d)",
                (long long)n, MAX_TILE_ELEMENTS);

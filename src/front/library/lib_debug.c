@@ -69,7 +69,7 @@ static Py *call_static_assert(Front *fr, const Builtin *b, Span at, Py **args) {
                py_describe(fr, args[0]));
   if (args[0]->i) return py_none(fr);
   const char *text = lib_none(args[1]) ? "" : args[1]->kind == PY_STR ? args[1]->str.s : py_describe(fr, args[1]);
-  diag_fail(fr->cx, at, "static assertion failed%s%s", text[0] ? ": " : "", text);
+  diag_fail(diag_as(fr->cx, ERROR_ASSERTION), at, "static assertion failed%s%s", text[0] ? ": " : "", text);
 }
 
 static Py *call_device_assert(Front *fr, const Builtin *b, Span at, Py **args) {

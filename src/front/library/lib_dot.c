@@ -11,7 +11,9 @@
 #include "front/core.h"
 #include "front/library/lib.h"
 
-static DotPrecision read_precision(Front *fr, const Builtin *b, Span at, const Py *precision, const Py *allow_tf32) {
+#include <strings.h>
+
+int front_dot_precision(const char *name) {
   static const struct {
     const char *name;
     DotPrecision p;
@@ -20,16 +22,20 @@ static DotPrecision read_precision(Front *fr, const Builtin *b, Span at, const P
                {"ieee", PRECISION_IEEE},
                {"bf16x3", PRECISION_BF16X3},
                {"bf16x6", PRECISION_BF16X6}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcasecmp(names[i].name, name)) return (int)names[i].p;
+  return -1;
+}
+
+static DotPrecision read_precision(Front *fr, const Builtin *b, Span at, const Py *precision, const Py *allow_tf32) {
   if (!lib_none(precision) && !lib_none(allow_tf32))
     lib_refuse(fr, at, NULL, "Only one of input_precision and allow_tf32 can be specified");
-  if (lib_none(precision))
-    return lib_none(allow_tf32) || lib_bool(fr, at, b, "allow_tf32", allow_tf32) ? PRECISION_TF32 : PRECISION_IEEE;
+  const char *usual = fr->options->dot_precision ? fr->options->dot_precision : "tf32";
+  if (lib_none(precision) && lib_none(allow_tf32)) return (DotPrecision)front_dot_precision(usual);
+  if (lib_none(precision)) return lib_bool(fr, at, b, "allow_tf32", allow_tf32) ? PRECISION_TF32 : PRECISION_IEEE;
   const char *s = lib_str(fr, at, b, "input_precision", precision);
-  char lower[16] = {0};
-  for (size_t i = 0; s[i] && i < sizeof lower - 1; i++)
-    lower[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!strcmp(names[i].name, lower)) return names[i].p;
+  int found = front_dot_precision(s);
+  if (found >= 0) return (DotPrecision)found;
   lib_refuse(fr, at, NULL, "input_precision must be one of ('tf32', 'tf32x3', 'ieee', 'bf16x3', 'bf16x6'). Got %s", s);
 }
 
@@ -185,14 +191,20 @@ static Scaled scaled_operand(Front *fr, const Builtin *b, Span at, Py **args, in
   lib_refuse(fr, at, "it is \"e2m1\", \"e4m3\", \"e5m2\", \"bf16\" or \"fp16\"", "Invalid float format: %s", s.format);
 }
 
+/* "['32', '4']", as Triton writes it */
+static const char *quoted_shape(Front *fr, const Type *t) {
+  const char *s = "[";
+  for (int i = 0; i < t->rank; i++) s = arena_printf(fr->cx->arena, "%s%s'%d'", s, i ? ", " : "", t->shape[i]);
+  return arena_printf(fr->cx->arena, "%s]", s);
+}
+
 static void check_scale(Front *fr, Span at, const Scaled *s, int32_t rows, int32_t k, const char *side) {
   if (!s->scale) return;
   const Type *t = s->scale->type;
   int32_t want[2] = {rows, k / (!t->ptr && t->dtype == DT_F8E4NV ? 16 : 32)};
   if (t->rank < 2 || t->shape[t->rank - 2] != want[0] || t->shape[t->rank - 1] != want[1])
     lib_refuse(fr, at, "a scale stands for 32 values along K, one of type float8e4nv for 16",
-               "%s_scale must be a tensor of shape %s. Got %s", side, shape_text(fr, 2, want),
-               shape_text(fr, t->rank, t->shape));
+               "%s_scale must be a tensor of shape %s. Got %s", side, shape_text(fr, 2, want), quoted_shape(fr, t));
 }
 
 /* Checks what Triton checks; prelude.py computes. */

@@ -108,6 +108,11 @@ static Py *call_clamp(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Py *call_where(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *c = lib_value(fr, at, b, "condition", args[0]), *x, *y;
+  if (c->type->ptr || c->type->dtype != DT_I1)
+    diag_warn(
+        fr->cx, at,
+        "tl.where with a non-boolean condition is deprecated and will error out in a future triton release. Got %s",
+        type_text(fr, type_elem(fr->cx, c->type)));
   c = sem_cast_value(fr, at, c, type_number(fr->cx, DT_I1), 0, false);
   sem_pair(fr, at, "tl.where", PAIR_PTR_X | PAIR_PTR_Y, args[1], args[2], &x, &y);
   if (type_elem(fr->cx, x->type) != type_elem(fr->cx, y->type))

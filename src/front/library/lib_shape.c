@@ -29,6 +29,12 @@ static Py *call_broadcast_to(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, sem_broadcast_to(fr, at, x, rank, shape));
 }
 
+static const char *list_text(Front *fr, int n, const int64_t *at) {
+  const char *s = "[";
+  for (int i = 0; i < n; i++) s = arena_printf(fr->cx->arena, "%s%s%lld", s, i ? ", " : "", (long long)at[i]);
+  return arena_printf(fr->cx->arena, "%s]", s);
+}
+
 static Py *call_expand_dims(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_value(fr, at, b, "input", args[0]);
   int64_t axes[MAX_RANK];
@@ -38,9 +44,12 @@ static Py *call_expand_dims(Front *fr, const Builtin *b, Span at, Py **args) {
   for (int i = 0; i < n; i++) { /* axes count in the result */
     if (axes[i] < -rank || axes[i] >= rank)
       lib_refuse(fr, at, NULL, "invalid axis %lld. Expected %d <= axis < %d", (long long)axes[i], -rank, rank);
-    int64_t a = axes[i] < 0 ? axes[i] + rank : axes[i];
-    if (is_new[a]) lib_refuse(fr, at, NULL, "expand_dims received duplicate axes: dim %lld twice", (long long)a);
-    is_new[a] = true;
+    if (axes[i] < 0) axes[i] += rank;
+  }
+  for (int i = 0; i < n; i++) {
+    if (is_new[axes[i]])
+      lib_refuse(fr, at, NULL, "expand_dims received duplicate axes, normalized axes = %s", list_text(fr, n, axes));
+    is_new[axes[i]] = true;
   }
   for (int a = 0; a < rank; a++)
     if (is_new[a]) x = sem_expand_dims(fr, x, a);
@@ -62,8 +71,8 @@ static int reshape_shape(Front *fr, const Builtin *b, Span at, const Py *p, int3
   if (p->kind == PY_TUPLE)
     for (int i = 0; i < items->tuple.n; i++)
       if (items->tuple.at[i]->kind == PY_INT && items->tuple.at[i]->i == -1)
-        lib_refuse(fr, at, "write the size out",
-                   "Shape element %d must be a power of 2, but it is -1: a size cannot be left to be deduced", i);
+        lib_refuse(fr, at, "it is -1, but a size cannot be left to be deduced: write it out",
+                   "Shape element %d must be a power of 2", i);
   return lib_shape(fr, at, b, "shape", p, shape);
 }
 

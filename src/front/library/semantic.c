@@ -33,11 +33,11 @@ static Dtype promote_dtypes(Front *fr, Span at, const char *what, Dtype x, Dtype
   if (x == DT_BF16 || y == DT_BF16) return DT_F32;
   if (dtype_is_fp8(x) && dtype_is_fp8(y)) return x == y ? x : DT_F16;
   if (!dtype_is_int(x) || !dtype_is_int(y))
-    diag_fail_hint(fr->cx, at, "cast one side with .to(...)",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "cast one side with .to(...)",
                    "unexpected type %s and %s: operator %s has no common type for them", dtype_name(x), dtype_name(y),
                    what);
   if (div && dtype_is_signed(x) != dtype_is_signed(y))
-    diag_fail_hint(fr->cx, at, "cast both sides to the same signedness",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "cast both sides to the same signedness",
                    "Cannot use /, #, or %% with %s and %s because they have different signedness", dtype_name(x),
                    dtype_name(y));
   return promote_ints(x, y);
@@ -53,14 +53,15 @@ static void check_weak_range(Front *fr, Span at, const Py *number, Dtype to) {
   PyInt v = number->kind == PY_FLOAT ? (PyInt)number->f : number->i;
   int bits = dtype_bits(to);
   if (v < 0 && !dtype_is_signed(to))
-    diag_fail_hint(fr->cx, at, "cast the tensor to a signed type, or write the number as an unsigned one",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at,
+                   "cast the tensor to a signed type, or write the number as an unsigned one",
                    "Cannot perform a binary operation between an unsigned tensor and a negative scalar: %s and %s",
                    dtype_name(to), py_describe(fr, number));
   PyInt one = 1, lo = dtype_is_signed(to) ? -(one << (bits - 1)) : 0,
         hi = dtype_is_signed(to) ? (one << (bits - 1)) - 1 : (one << bits) - 1;
   if (v < lo || v > hi)
-    diag_fail_hint(fr->cx, at, "cast the tensor to a wider type first", "Scalar %s is out of range for type %s",
-                   py_describe(fr, number), dtype_name(to));
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "cast the tensor to a wider type first",
+                   "Scalar %s is out of range for type %s", py_describe(fr, number), dtype_name(to));
 }
 
 void sem_pair(Front *fr, Span at, const char *what, unsigned flags, Py *x, Py *y, Value **vx, Value **vy) {
@@ -72,7 +73,7 @@ void sem_pair(Front *fr, Span at, const char *what, unsigned flags, Py *x, Py *y
   bool px = sem_is_ptr(tx), py = sem_is_ptr(ty);
   if ((px && !(flags & PAIR_PTR_X)) || (py && !(flags & PAIR_PTR_Y)) || (px && py && tx != ty) ||
       (px && dtype_is_float(ty->dtype) && !py) || (py && dtype_is_float(tx->dtype) && !px))
-    diag_fail_hint(fr->cx, at,
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at,
                    px && py ? "pointers can be compared with `is None` only, and not be added"
                             : "a pointer takes an integer offset by + and -",
                    "invalid operands of type %s and %s for %s", type_text(fr, nx ? tx : x->value->type),
@@ -106,7 +107,7 @@ Value *sem_bf16_to_f32(Front *fr, Value *v) {
 /* Triton has fp8 to be stored, moved and multiplied by tl.dot; no GPU adds or compares it. */
 static Value *no_fp8(Front *fr, Span at, const char *what, Value *v) {
   if (!v->type->ptr && dtype_is_fp8(v->type->dtype))
-    diag_fail_hint(fr->cx, at, "convert first: x.to(tl.float16)",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "convert first: x.to(tl.float16)",
                    "operator %s does not take %s: there is no arithmetic on fp8", what, type_text(fr, v->type));
   return v;
 }
@@ -118,7 +119,7 @@ static Value *floor_div(Front *fr, Span at, Py *x, Py *y) {
   Value *a, *b;
   sem_pair(fr, at, "//", PAIR_DIV, x, y, &a, &b);
   if (!dtype_is_int(a->type->dtype))
-    diag_fail_hint(fr->cx, at, "tl.floor(x / y) is the same for floats",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "tl.floor(x / y) is the same for floats",
                    "unexpected type %s: operator // wants integers", type_text(fr, a->type));
   return build_binary(&fr->b, OP_DIV, a, b);
 }
@@ -138,7 +139,8 @@ static Value *bitwise(Front *fr, Span at, PyOp op, OpCode code, Py *x, Py *y) {
   Value *a, *b;
   sem_pair(fr, at, pyop_symbol(op), 0, x, y, &a, &b);
   if (!dtype_is_int(a->type->dtype))
-    diag_fail_hint(fr->cx, at, "cast to an integer type, or reinterpret the bits with .to(tl.int32, bitcast=True)",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at,
+                   "cast to an integer type, or reinterpret the bits with .to(tl.int32, bitcast=True)",
                    "invalid operands of type %s and %s: operator %s wants integers", py_describe(fr, x),
                    py_describe(fr, y), pyop_symbol(op));
   /* >> is arithmetic when the left operand's own type is signed, whatever the common type is. */
@@ -160,7 +162,8 @@ static Value *bitwise(Front *fr, Span at, PyOp op, OpCode code, Py *x, Py *y) {
  * assertion: the same is computed in 64 bits and compared. */
 static void check_overflow(Front *fr, OpCode code, Value *x, Value *y) {
   Dtype d = x->type->dtype;
-  if (!fr->func || !fr->func->debug || !dtype_is_int(d) || dtype_bits(d) >= 64) return;
+  if (!fr->func || !fr->func->debug || fr->options->no_sanitize_overflow || !dtype_is_int(d) || dtype_bits(d) >= 64)
+    return;
   Builder *b = &fr->b;
   int bits = dtype_bits(d), value_bits = bits - dtype_is_signed(d);
   int64_t max = ((int64_t)1 << value_bits) - 1, min = dtype_is_signed(d) ? -max - 1 : 0;
@@ -178,7 +181,8 @@ Py *sem_arithmetic(Front *fr, Span at, PyOp op, Py *x, Py *y, bool check) {
   Value *a, *b;
   sem_pair(fr, at, pyop_symbol(op), pointers, x, y, &a, &b);
   if (a->type->ptr && b->type->ptr)
-    diag_fail_hint(fr->cx, at, "a pointer takes an integer offset", "cannot add pointers together");
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "a pointer takes an integer offset",
+                   "cannot add pointers together");
   if (b->type->ptr) return py_tensor(fr, build_addptr(&fr->b, b, a));
   if (a->type->ptr && op == PYOP_SUB) {
     /* An unsigned offset would wrap when negated in its own width. */
@@ -208,10 +212,12 @@ Py *sem_binary(Front *fr, Span at, PyOp op, Py *x, Py *y) {
     case PYOP_L_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHL, x, y));
     case PYOP_R_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHR, x, y));
     case PYOP_POW:
-      diag_fail_hint(fr->cx, at, "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)",
+      diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at,
+                     "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)",
                      "operator ** does not take tensors");
-    case PYOP_MAT_MULT: diag_fail_hint(fr->cx, at, "use tl.dot(a, b)", "operator @ does not take tensors");
-    default: diag_fail(fr->cx, at, "operator %s does not take tensors", pyop_symbol(op));
+    case PYOP_MAT_MULT:
+      diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "use tl.dot(a, b)", "operator @ does not take tensors");
+    default: diag_fail(diag_as(fr->cx, ERROR_TYPE), at, "operator %s does not take tensors", pyop_symbol(op));
   }
 }
 
@@ -225,18 +231,18 @@ Py *sem_compare(Front *fr, Span at, PyOp op, Py *x, Py *y) {
     case PYOP_GT: pred = CMP_GT; break;
     case PYOP_GT_E: pred = CMP_GE; break;
     default:
-      diag_fail_hint(fr->cx, at, "compare the elements instead", "operator `%s` does not take tensors",
-                     pyop_symbol(op));
+      diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "compare the elements instead",
+                     "operator `%s` does not take tensors", pyop_symbol(op));
   }
   const char *symbol = pyop_symbol(op);
   if (x->kind == PY_NONE || y->kind == PY_NONE)
-    diag_fail_hint(fr->cx, at, "write `is None` or `is not None`",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "write `is None` or `is not None`",
                    "cannot convert None to tensor: a tensor cannot be compared with None by %s", symbol);
   /* Not weak: a number becomes a tensor of its natural type first. */
   Value *a = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the left side of %s", symbol));
   Value *b = sem_to_value(fr, at, y, arena_printf(fr->cx->arena, "the right side of %s", symbol));
   if (a->type->ptr || b->type->ptr)
-    diag_fail_hint(fr->cx, at,
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at,
                    "cast pointers to tl.int64 to compare addresses; `is None` tests for an argument that was not given",
                    "invalid operands of type %s and %s: pointers cannot be compared by %s", type_text(fr, a->type),
                    type_text(fr, b->type), symbol);
@@ -251,7 +257,7 @@ static Value *as_int1(Front *fr, Span at, const char *op, Py *x) {
   if (v->type->ptr) return sem_cast_value(fr, at, v, type_number(fr->cx, DT_I1), 0, false); /* is it set? */
   if (v->type->dtype != DT_I1)
     diag_fail_hint(
-        fr->cx, at, "compare first, as in `x != 0`",
+        diag_as(fr->cx, ERROR_TYPE), at, "compare first, as in `x != 0`",
         "Cannot bitcast data-type of size %d to data-type of size 1: `%s` wants conditions (int1), but its operand "
         "is of type %s",
         dtype_bits(v->type->dtype), op, type_text(fr, v->type));
@@ -264,11 +270,12 @@ Py *sem_unary(Front *fr, Span at, PyOp op, Py *x) {
   switch (op) {
     case PYOP_NOT: return py_tensor(fr, build_unary(&fr->b, OP_NOT, as_int1(fr, at, "not", x)));
     case PYOP_U_SUB:
-      if (v->type->ptr) diag_fail(fr->cx, at, "wrong type argument to unary minus (%s)", type_text(fr, v->type));
+      if (v->type->ptr)
+        diag_fail(diag_as(fr->cx, ERROR_TYPE), at, "wrong type argument to unary minus (%s)", type_text(fr, v->type));
       return py_tensor(fr, build_unary(&fr->b, OP_NEG, no_fp8(fr, at, "-", v)));
     case PYOP_INVERT:
       if (v->type->ptr || !dtype_is_int(v->type->dtype))
-        diag_fail(fr->cx, at, "wrong type argument to unary invert (%s)", type_text(fr, v->type));
+        diag_fail(diag_as(fr->cx, ERROR_TYPE), at, "wrong type argument to unary invert (%s)", type_text(fr, v->type));
       return py_tensor(fr, build_unary(&fr->b, OP_NOT, v));
     default: return py_tensor(fr, v); /* unary +: Triton refuses it; it changes nothing */
   }
@@ -284,7 +291,8 @@ Py *sem_logical(Front *fr, Span at, PyOp op, Py *x, Py *y) {
 Value *sem_condition(Front *fr, Span at, Py *x) {
   Value *v = sem_to_value(fr, at, x, "a condition");
   if (v->type->rank && type_numel(v->type) > 1)
-    diag_fail_hint(fr->cx, at, "use tl.where to choose by element, or reduce the condition to a scalar first",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at,
+                   "use tl.where to choose by element, or reduce the condition to a scalar first",
                    "Boolean value of Tensor with more than one value is ambiguous: it is %s", type_text(fr, v->type));
   if (v->type->rank) v = build_reshape(&fr->b, v, 0, NULL);
   return sem_cast_value(fr, at, v, type_number(fr->cx, DT_I1), 0, false);

@@ -22,9 +22,9 @@ static Py *tensor_attribute(Front *fr, Span at, Py *x, const char *attr) {
   if (!strcmp(attr, "numel")) return py_int(fr, type_numel(t));
   if (!strcmp(attr, "T")) {
     if (t->rank != 2)
-      diag_fail_hint(fr->cx, at, "use tl.permute or tl.trans(x, ...) with the dims in their new order",
-                     "permute dims must have the same length as input shape: .T wants rank 2, but this is %s",
-                     type_text(fr, t));
+      diag_fail_hint(
+          diag_as(fr->cx, ERROR_TYPE), at, "use tl.permute or tl.trans(x, ...) with the dims in their new order",
+          "permute dims must have the same length as input shape: .T wants rank 2, but this is %s", type_text(fr, t));
     return py_tensor(fr, build_trans(&fr->b, v, (int64_t[]){1, 0}));
   }
   return lib_member(fr, "tensor", attr, x);
@@ -86,7 +86,7 @@ Py *sem_type_of(Front *fr, Py *x) {
     map_put(o->object.fields, "block_type", sem_attribute(fr, (Span){0}, x, "block_type"));
     return o;
   }
-  if (x->kind != PY_TUPLE) {
+  if (x->kind != PY_TUPLE || x->is_constexpr) {
     Py *o = py_object(fr, NULL, "constexpr_type");
     map_put(o->object.fields, "value", x);
     return o;

@@ -22,7 +22,9 @@ const Type *sem_natural_type(Front *fr, Span at, const Py *number) {
     else if (v >= 0 && v < (one << 32)) d = DT_U32;
     else if (v >= -(one << 63) && v < (one << 63)) d = DT_I64;
     else if (v >= 0 && v < (one << 64)) d = DT_U64;
-    else diag_fail(fr->cx, at, "Nonrepresentable integer %s: it does not fit in 64 bits", py_describe(fr, number));
+    else
+      diag_fail(diag_as(fr->cx, ERROR_TYPE), at, "Nonrepresentable integer %s: it does not fit in 64 bits",
+                py_describe(fr, number));
   } else if (number->kind == PY_FLOAT) {
     double a = fabs(number->f);
     d = isinf(a) || a == 0 || isnan(a) || (a >= 0x1p-126 && a <= 0x1.fffffep127) ? DT_F32 : DT_F64;
@@ -40,10 +42,11 @@ Value *sem_to_value(Front *fr, Span at, Py *x, const char *what) {
   if (x->kind == PY_TENSOR) return x->value;
   if (py_is_number(x)) return sem_constant(fr, at, x, sem_natural_type(fr, at, x));
   if (x->kind == PY_BLOCK_PTR || x->kind == PY_DESC)
-    diag_fail_hint(fr->cx, at, "tl.load gives its elements",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "tl.load gives its elements",
                    "cannot convert a %s to tensor: %s must be a tensor or a number", py_kind_name(x), what);
-  diag_fail(fr->cx, at, "cannot convert %s of type <class '%s'> to tensor: %s must be a tensor or a number",
-            py_describe(fr, x), py_class_name(x), what);
+  diag_fail(diag_as(fr->cx, ERROR_TYPE), at,
+            "cannot convert %s of type <class '%s'> to tensor: %s must be a tensor or a number", py_describe(fr, x),
+            py_class_name(x), what);
 }
 
 bool sem_is_ptr(const Type *t) { return t->ptr > 0; }
@@ -67,8 +70,10 @@ const char *shape_text(Front *fr, int rank, const int32_t *shape) {
 /* ---- casts ------------------------------------------------------------------------------------------------------- */
 
 static NORETURN void cannot_cast(Front *fr, Span at, Value *v, const Type *to, const char *hint) {
-  if (hint) diag_fail_hint(fr->cx, at, hint, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
-  diag_fail(fr->cx, at, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
+  if (hint)
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, hint, "cannot cast %s to %s", type_text(fr, v->type),
+                   type_text(fr, to));
+  diag_fail(diag_as(fr->cx, ERROR_TYPE), at, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
 }
 
 static Value *not_zero(Front *fr, Value *v) {
@@ -102,8 +107,9 @@ Value *sem_cast_value(Front *fr, Span at, Value *v, const Type *to, int rounding
   Dtype f = from->dtype, t = to->dtype;
   if (bitcast) {
     if (dtype_bits(f) != dtype_bits(t))
-      diag_fail(fr->cx, at, "Cannot bitcast data-type of size %d to data-type of size %d: %s to %s", dtype_bits(f),
-                dtype_bits(t), type_text(fr, v->type), dtype_name(t));
+      diag_fail(diag_as(fr->cx, ERROR_TYPE), at,
+                "Cannot bitcast data-type of size %d to data-type of size %d: %s to %s", dtype_bits(f), dtype_bits(t),
+                type_text(fr, v->type), dtype_name(t));
     return build_bitcast(b, v, to);
   }
   if ((dtype_is_fp8(f) && dtype_is_int(t)) || (dtype_is_fp8(t) && dtype_is_int(f)))
@@ -132,7 +138,7 @@ Value *sem_expand_dims(Front *fr, Value *v, int axis) {
 Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *shape) {
   if (v->type->rank == 0) return sem_splat(fr, v, rank, shape);
   if (v->type->rank != rank)
-    diag_fail_hint(fr->cx, at, "add dims with [:, None] or tl.expand_dims first",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "add dims with [:, None] or tl.expand_dims first",
                    "Cannot broadcast, rank mismatch: %s, %s", shape_text(fr, v->type->rank, v->type->shape),
                    shape_text(fr, rank, shape));
   bool same = true;
@@ -169,14 +175,14 @@ void sem_broadcast_pair(Front *fr, Span at, Value **pa, Value **pb) {
   for (int i = 0; i < rank; i++) {
     int32_t x = a->type->shape[i], y = b->type->shape[i];
     if (x != y && x != 1 && y != 1)
-      diag_fail(fr->cx, at,
+      diag_fail(diag_as(fr->cx, ERROR_TYPE), at,
                 "Cannot make_shape_compatible: incompatible dimensions at index %d: %d and %d, of %s and %s", i, x, y,
                 type_text(fr, ta), type_text(fr, tb));
     shape[i] = x == 1 ? y : x;
     numel *= shape[i];
   }
   if (numel > MAX_TILE_ELEMENTS)
-    diag_fail_hint(fr->cx, at, "use smaller blocks",
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "use smaller blocks",
                    "numel (%lld) exceeds triton maximum tensor numel (%d): %s and %s broadcast to %s", (long long)numel,
                    MAX_TILE_ELEMENTS, type_text(fr, ta), type_text(fr, tb), shape_text(fr, rank, shape));
   *pa = sem_broadcast_to(fr, at, a, rank, shape);
@@ -196,12 +202,13 @@ static bool absent(const Py *p) { return !p || p->kind == PY_NONE; }
  * than there are, as Triton has it). */
 static Value *subscript_one(Front *fr, Span at, Value *v, const Py *index, int dim) {
   if (index->kind == PY_NONE) {
-    if (v->type->rank == MAX_RANK) diag_fail(fr->cx, at, "a tensor has at most %d dims", MAX_RANK);
+    if (v->type->rank == MAX_RANK) diag_fail(diag_as(fr->cx, ERROR_TYPE), at, "a tensor has at most %d dims", MAX_RANK);
     return sem_expand_dims(fr, v, dim < v->type->rank ? dim : v->type->rank);
   }
   if (index->kind == PY_SLICE && absent(index->slice.start) && absent(index->slice.stop) && absent(index->slice.step))
     return v;
-  diag_fail_hint(fr->cx, at, "to pick elements use tl.gather, tl.split, a reduction, or load them from memory",
+  diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at,
+                 "to pick elements use tl.gather, tl.split, a reduction, or load them from memory",
                  "unsupported tensor index: %s; a tensor takes only `:` and `None`",
                  index->kind == PY_SLICE ? "a slice with bounds" : py_describe(fr, index));
 }

@@ -74,6 +74,7 @@ static NORETURN void unexpected_keyword(Front *fr, const Builtin *b, Span at, co
     if (params[i].kind == PARAM_PLAIN || params[i].kind == PARAM_KEYWORD_ONLY) names[k++] = params[i].name;
   names[k] = NULL;
   const char *near = nearest_name(name, names);
+  diag_as(fr->cx, ERROR_TYPE);
   lib_refuse(fr, at,
              near ? arena_printf(fr->cx->arena, "did you mean `%s`?", near)
                   : arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),

@@ -306,6 +306,7 @@ Py *host_call(Front *fr, Py *callee, const Call *call) {
       }
       return host_call(fr, fn, &c);
     }
+    case PY_HOST: return host_call_object(fr, callee, call);
     case PY_UNKNOWN: {
       bool known = false;
       Py *v = host_library_call(fr, callee->library, call, &known);

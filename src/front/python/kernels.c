@@ -9,7 +9,7 @@
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-static Kernel *add_kernel(Front *fr, Module *m, Function *fn) {
+Kernel *kernel_add(Front *fr, Module *m, Function *fn) {
   Kernel *k = NEW(fr->cx->arena, Kernel);
   k->module = m;
   k->fn = fn;
@@ -33,7 +33,7 @@ static void find_in(void *arg, Node *n) {
     for (int i = 0; i < n->FunctionDef.decorator_list.n && !jit; i++)
       jit = decorator_kind(s->fr, s->ns, n->FunctionDef.decorator_list.at[i]) == DECO_JIT;
     if (jit) {
-      add_kernel(s->fr, s->m, function_value(s->fr, n, s->ns, NULL)->fn);
+      kernel_add(s->fr, s->m, function_value(s->fr, n, s->ns, NULL)->fn);
       return;
     }
     Namespace *inner = NULL;
@@ -72,7 +72,7 @@ static void find_in(void *arg, Node *n) {
       copy->kind = FN_JIT;
       copy->name = n->Assign.targets.at[0]->Name.id;
       copy->is_kernel_wrapper = wrappers.n > 0;
-      Kernel *k = add_kernel(s->fr, s->m, copy);
+      Kernel *k = kernel_add(s->fr, s->m, copy);
       k->decorators = wrappers.at;
       k->decorator_count = wrappers.n;
       k->decorated_at = n->span.line;
@@ -178,6 +178,29 @@ static bool listed(Front *fr, Py *list, const char *name, int index) {
   return false;
 }
 
+static bool named(const char *const *list, const char *name) {
+  for (; list && *list; list++)
+    if (!strcmp(*list, name)) return true;
+  return false;
+}
+
+static void force_type(Front *fr, Kernel *k, int i, const Type *t) {
+  if (!t) return;
+  k->forced[i] = t;
+  Buf text = {.arena = fr->cx->arena};
+  type_print(&text, t);
+  k->params[i].annotation = text.at ? arena_strdup(fr->cx->arena, text.at) : NULL;
+  buf_destroy(&text);
+}
+
+/* As the host says it. */
+static void take_annotation(Front *fr, Kernel *k, int i, const Py *said) {
+  if (said->kind == PY_CONSTEXPR_TYPE || (said->kind == PY_STR && strstr(said->str.s, "constexpr")))
+    k->params[i].is_constexpr = true;
+  else if (said->kind == PY_STR) force_type(fr, k, i, parse_annotation(fr->cx, said->str.s, &k->is_const[i]));
+  else if (said->kind == PY_TYPE && !said->type->rank) force_type(fr, k, i, said->type);
+}
+
 static void read_annotation(Front *fr, Kernel *k, int i, Node *annotation) {
   Context *cx = fr->cx;
   Namespace *ns = k->fn->around ? k->fn->around : k->module->globals;
@@ -197,12 +220,7 @@ static void read_annotation(Front *fr, Kernel *k, int i, Node *annotation) {
     if (v->kind == PY_CONSTEXPR_TYPE) p->is_constexpr = true;
     if (v->kind == PY_TYPE && v->type->rank == 0 && (!dotted || strncmp(dotted, "torch.", 6))) t = v->type;
   }
-  if (!t) return;
-  k->forced[i] = t;
-  Buf text = {.arena = cx->arena};
-  type_print(&text, t);
-  p->annotation = text.at ? arena_strdup(cx->arena, text.at) : NULL;
-  buf_destroy(&text);
+  force_type(fr, k, i, t);
 }
 
 /* Fills in what needs host evaluation, on first use. */
@@ -233,7 +251,17 @@ void kernel_prepare(Front *fr, Kernel *k) {
     p->name = k->param_nodes[i]->arg.arg;
     p->has_default = k->default_nodes[i] != NULL;
     p->default_text = p->has_default ? source_text(cx, k->default_nodes[i]) : NULL;
-    if (k->param_nodes[i]->arg.annotation) read_annotation(fr, k, i, k->param_nodes[i]->arg.annotation);
+    Py *said = k->fn->source ? front_hooks.ask(fr, ASK_ANNOTATION, k->fn->source->scope, p->name) : NULL;
+    if (said) take_annotation(fr, k, i, said);
+    else if (k->param_nodes[i]->arg.annotation) read_annotation(fr, k, i, k->param_nodes[i]->arg.annotation);
+  }
+  if (k->fn->source) { /* decorators are the host's */
+    k->debug = k->fn->source->debug;
+    for (int i = 0; i < total; i++) {
+      k->params[i].no_specialize = named(k->fn->source->no_specialize, k->params[i].name);
+      k->params[i].no_align = named(k->fn->source->no_align, k->params[i].name);
+    }
+    return;
   }
   VEC(Node *) wrappers = {0};
   int line = def->span.line;

@@ -11,6 +11,8 @@ static Project *project_create(Context *cx) {
   p->fr = NEW(cx->arena, Front);
   p->fr->cx = cx;
   p->fr->options = NEW(cx->arena, CompileOptions);
+  p->classes = map_create(cx->arena, false);
+  p->functions = map_create(cx->arena, true);
   p->steps = HOST_STEPS;
   return p;
 }
@@ -31,4 +33,15 @@ Module *front_load_file(Context *cx, const char *path) {
 Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n) {
   Source *src = source_from_text(cx, path_for_messages, text, n);
   return finish(module_from_source(project_create(cx), src, path_for_messages, "__main__"));
+}
+
+Module *front_load_source(Context *cx, const HostSource *s, const FrontHost *host) {
+  Project *p = project_create(cx);
+  p->host = host;
+  if (s->kind == HOST_JIT) return host_module(p->fr, p, s);
+  if (s->kind != HOST_FILE) diag_fail(cx, (Span){0}, "%s: only files and jit functions are modules", s->path);
+  Module *m = module_from_source(p, source_from_text(cx, s->path, s->text, s->text_size), s->path, "__main__");
+  m->host = host;
+  m->scope = s->scope;
+  return finish(m);
 }

@@ -442,6 +442,8 @@ Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
 }
 
 Py *namespace_lookup(Front *fr, Namespace *ns, const char *name) {
+  Py *said = ns && ns->module->host ? front_hooks.ask(fr, ASK_NAME, ns->module->scope, name) : NULL;
+  if (said) return said;
   for (Namespace *at = ns; at; at = at->parent) {
     /* class bodies are not seen from methods */
     if (at != ns && at->owner && at->owner->kind == NODE_CLASS_DEF) continue;
@@ -475,6 +477,11 @@ static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int de
     return base ? arena_printf(a, "%s.%s", base, n->Attribute.attr) : NULL;
   }
   if (n->kind != NODE_NAME) return NULL;
+  const Py *said = ns->module->host ? front_hooks.ask(fr, ASK_NAME, ns->module->scope, n->Name.id) : NULL;
+  if (said && said->kind == PY_LIBRARY) return said->library;
+  if (said && said->kind == PY_BUILTIN)
+    return arena_printf(a, "%s.%s", said->builtin.b->library, said->builtin.b->name);
+  if (said) return said->kind == PY_CONSTEXPR_TYPE ? "triton.language.constexpr" : n->Name.id;
   Entry *e = NULL;
   Namespace *at = ns;
   for (; at && !e; at = e ? at : at->parent) e = map_get(at->entries, n->Name.id);

@@ -277,6 +277,7 @@ bool py_equal(const Py *a, const Py *b) {
     case PY_MODULE: return a->module == b->module;
     case PY_LIBRARY: return !strcmp(a->library, b->library);
     case PY_CLASS: return a->cls == b->cls;
+    case PY_HOST: return a->host.object == b->host.object;
     case PY_METHOD:
       return a->method.self == b->method.self && a->method.fn == b->method.fn && a->method.name == b->method.name;
     case PY_OBJECT: {
@@ -353,6 +354,7 @@ const char *py_kind_name(const Py *p) {
     case PY_SLICE: return "slice";
     case PY_CONSTEXPR_TYPE: return "tl.constexpr";
     case PY_METHOD: return "method";
+    case PY_HOST: return p->host.is_module ? "module" : p->host.is_function ? "function" : "object";
     case PY_UNKNOWN: return "unknown value";
   }
   return "?";
@@ -459,6 +461,7 @@ void py_write(Buf *out, const Py *p, bool repr) {
     case PY_SLICE: buf_puts(out, "slice"); break;
     case PY_CONSTEXPR_TYPE: buf_puts(out, "tl.constexpr"); break;
     case PY_METHOD: buf_printf(out, "method %s of %s", p->method.name, py_kind_name(p->method.self)); break;
+    case PY_HOST: buf_printf(out, "%s", p->host.what); break;
     case PY_UNKNOWN: buf_printf(out, "%s", p->library); break;
   }
 }

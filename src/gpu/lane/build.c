@@ -155,7 +155,8 @@ static void append(LaneBlock *block, LaneOp *op) {
 
 static bool has_buffer(const LaneOp *op) {
   return op->code == LANE_SHARED || op->code == LANE_SHARED_READ || op->code == LANE_CP_ASYNC ||
-         lane_is_mbar(op->code) || lane_is_tensor(op->code) || (lane_is_access(op->code) && op->space == SPACE_SHARED);
+         op->code == LANE_TMEM_ALLOC || lane_is_mbar(op->code) || lane_is_tensor(op->code) ||
+         (lane_is_access(op->code) && op->space == SPACE_SHARED);
 }
 
 LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, int out_count, const LaneType *out) {
@@ -546,6 +547,44 @@ LaneOp *lane_tensor(LaneBuilder *b, LaneCode c, int rank, LaneValue *at, int64_t
   for (int i = 0; i < rank && n < 8; i++) in[n++] = coordinates[i]; /* more the verifier finds */
   LaneOp proto = {.code = c, .space = SPACE_SHARED, .imm = imm, .buffer = (int16_t)buffer};
   return lane_op_raw(b, proto, n, in, 0, NULL);
+}
+
+/* ---- tensor memory ----------------------------------------------------------------------------------------------- */
+
+void lane_tmem_mma(LaneBuilder *b, LaneKind k, bool mixed, bool trans_a, bool trans_b, int rows, int columns,
+                   uint64_t high, LaneValue *d, LaneValue *a, LaneValue *x, LaneValue *adds) {
+  LaneOp proto = {.code = LANE_TMEM_MMA,
+                  .kind = k,
+                  .imm = (int64_t)high,
+                  .mixed = mixed,
+                  .trans_a = trans_a,
+                  .trans_b = trans_b,
+                  .rows = (uint16_t)rows,
+                  .columns = (uint16_t)columns};
+  lane_op_raw(b, proto, 4, (LaneValue *[]){d, a, x, adds}, 0, NULL);
+}
+
+/* n results in the registers of as many operands, or (loads) of none. */
+static void tmem_results(LaneBuilder *b, LaneOp proto, int n, int in_count, LaneValue *const *in, LaneValue **out) {
+  LaneType *types = NEW_N(b->f->cx->arena, LaneType, n + 1);
+  for (int i = 0; i < n; i++) types[i] = LT_B32;
+  LaneOp *op = lane_op_raw(b, proto, in_count, in, n, types);
+  for (int i = 0; i < n; i++) out[i] = op->out[i];
+}
+
+void lane_tmem_ld(LaneBuilder *b, int rows, LaneValue *at, int n, LaneValue **out) {
+  tmem_results(b, (LaneOp){.code = LANE_TMEM_LD, .rows = (uint16_t)rows}, n, 1, &at, out);
+}
+
+void lane_tmem_wait_ld(LaneBuilder *b, int n, LaneValue *const *in, LaneValue **out) {
+  tmem_results(b, (LaneOp){.code = LANE_TMEM_WAIT_LD}, n, n, in, out);
+}
+
+void lane_tmem_st(LaneBuilder *b, int rows, LaneValue *at, int n, LaneValue *const *in) {
+  LaneValue **all = NEW_N(b->f->cx->arena, LaneValue *, n + 1);
+  all[0] = at;
+  memcpy(all + 1, in, sizeof *in * (size_t)n);
+  lane_op_raw(b, (LaneOp){.code = LANE_TMEM_ST, .rows = (uint16_t)rows}, n + 1, all, 0, NULL);
 }
 
 /* ---- taking out, moving, walking --------------------------------------------------------------------------------- */

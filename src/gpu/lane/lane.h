@@ -95,6 +95,7 @@ extern const LaneInfo lane_info[LANE_COUNT];
 static inline bool lane_only_reads(LaneCode c) { return c == LANE_LD || c == LANE_LDMATRIX; }
 static inline bool lane_is_mbar(LaneCode c) { return c >= LANE_MBAR_INIT && c <= LANE_MBAR_WAIT; }
 static inline bool lane_is_tensor(LaneCode c) { return c >= LANE_TENSOR_LOAD && c <= LANE_TENSOR_RED; }
+static inline bool lane_is_tmem(LaneCode c) { return c >= LANE_TMEM_ALLOC && c <= LANE_TMEM_FENCE_AFTER; }
 static inline bool lane_is_access(LaneCode c) {
   return lane_only_reads(c) || c == LANE_ST || c == LANE_ATOM;
 } /* to memory; it has `space`, `buffer` and `imm` */
@@ -146,6 +147,7 @@ struct LaneOp {
   uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
   uint8_t trans_a, trans_b, mixed, inc, read;
   uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll, waits, warps;
+  uint16_t rows, columns;
   int16_t buffer; /* shared memory: which buffer of the func; -1 none */
   int statement;  /* the number of the tile operation that it is part of; 0: none */
   const char *text;
@@ -198,15 +200,20 @@ typedef struct LaneFunc {
   int maps;                   /* how many of these, the last ones, are tensor maps: the value is a map's address */
   struct GpuLaunchPlan *plan; /* what a launch computes for them (gpu/launch_plan.h); NULL: there are none */
   bool uses_diag, uses_list;
-  const char *unspecialized; /* as Func's */
-  bool persistent;           /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
+  int stages_missed;                    /* as Func's */
+  const char *unspecialized, *unturned; /* as Func's */
+  const char *not_in_tmem;              /* as Func's */
+  const char *apart;                    /* which arrays a launch must show to lie apart: "x from y, ..."; NULL: none */
+  bool persistent; /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
   struct Instrument *instrument;
   LaneBlock *body;
   int value_count;
   int num_warps;
+  int num_ctas; /* blocks that were asked to share a program, whose work one block does; 0, 1: none */
   VEC(LaneBuffer) buffers;
-  int shared_bytes; /* after lane/place_shared.c */
+  int shared_bytes;  /* after lane/place_shared.c */
+  int max_registers; /* .maxnreg; 0: none */
   VEC(LaneSite) sites;
   unsigned holds; /* bits of what holds now (lane/contract.c) */
 } LaneFunc;
@@ -283,6 +290,12 @@ LaneOp *lane_mbar(LaneBuilder *b, LaneCode c, LaneValue *at, int64_t imm, int bu
 /* tensor_load (bar: the mbarrier), tensor_store, tensor_red (bar NULL) */
 LaneOp *lane_tensor(LaneBuilder *b, LaneCode c, int rank, LaneValue *at, int64_t imm, int buffer, LaneValue *bar,
                     LaneValue *map, LaneValue *const *coordinates);
+/* Tensor memory. tmem_mma: d its sums' address; high as wgmma's. tmem_ld and tmem_st: n registers; rows: 32 or 16. */
+void lane_tmem_mma(LaneBuilder *b, LaneKind k, bool mixed, bool trans_a, bool trans_b, int rows, int columns,
+                   uint64_t high, LaneValue *d, LaneValue *a, LaneValue *x, LaneValue *adds);
+void lane_tmem_ld(LaneBuilder *b, int rows, LaneValue *at, int n, LaneValue **out);
+void lane_tmem_st(LaneBuilder *b, int rows, LaneValue *at, int n, LaneValue *const *in);
+void lane_tmem_wait_ld(LaneBuilder *b, int n, LaneValue *const *in, LaneValue **out);
 bool lane_is_const(const LaneValue *v, uint64_t *bits);
 /* x = base + offset, where offset is the constant that folding has moved outwards; base NULL when x is itself a
  * constant. */
@@ -360,7 +373,13 @@ typedef struct LaneSimOptions {
    * ends, with a fault whose message is "". NULL: it looks again at once. */
   bool (*wait)(void *arg, bool got_ahead);
   void *wait_arg;
+  struct LaneCaches *caches; /* of the launch; NULL: what is stored is seen at once */
 } LaneSimOptions;
+typedef struct LaneCaches
+    LaneCaches; /* the L1 caches of a launch (sim/cache.c), for programs that learn of each other */
+bool lane_learns(const LaneFunc *f);
+LaneCaches *lane_caches_create(void); /* NULL when out of memory */
+void lane_caches_destroy(LaneCaches *c);
 /* Looking on instead of running: which addresses warps access, how often blocks of operations are entered. Global
  * memory is not there: loads of it give zeros where `read` does not know better, atomics zeros, stores go nowhere. Of
  * operations without effect only those are done whose result is needed; races and barriers are not checked. */

@@ -77,6 +77,9 @@ static void set_number(Parser *p, LaneOp *op, const LaneAttr *a) {
   const char *s;
   switch (a->kind) {
     case LANE_ATTR_NUMBER: *((uint8_t *)op + a->offset) = (uint8_t)cursor_int_between(p->in, 0, 255, a->name); break;
+    case LANE_ATTR_WIDE:
+      *(uint16_t *)(void *)((char *)op + a->offset) = (uint16_t)cursor_int_between(p->in, 0, UINT16_MAX, a->name);
+      break;
     case LANE_ATTR_BUFFER: op->buffer = (int16_t)cursor_int_between(p->in, 0, INT16_MAX, "a buffer"); break;
     case LANE_ATTR_IMM: op->imm = cursor_int(p->in); break;
     case LANE_ATTR_TO:

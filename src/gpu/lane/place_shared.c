@@ -19,7 +19,8 @@
  * stands behind their own accesses. Barriers without a fence do not end these, so they are carried by themselves.
  *
  * Where an `if` parts the block's warps, barriers inside are of one part, and one of the block stands before it, where
- * anything is to be waited for. mbarriers, and what the second part uses, keep their places from beginning to end.
+ * anything is to be waited for. mbarriers, what tensor maps store and what the second part uses keep their places from
+ * beginning to end.
  */
 #include "gpu/gpu.h"
 
@@ -57,6 +58,9 @@ static bool only_reads(const LaneOp *op) {
          op->code == LANE_TENSOR_RED;
 }
 
+/* The engine reads it while threads go on. */
+static bool reads_later(const LaneOp *op) { return op->code == LANE_TENSOR_STORE || op->code == LANE_TENSOR_RED; }
+
 static bool parts_warps(const LaneOp *op) { return op->code == LANE_IF && op->warps; }
 
 /* ---- lives ------------------------------------------------------------------------------------------------------- */
@@ -93,7 +97,7 @@ static void number_block(Shared *s, const LaneBlock *block) {
       }
       u->last = at;
       u->home = common_block(u->home, block);
-      u->stays |= lane_is_mbar(op->code) || (s->parted && s->part);
+      u->stays |= lane_is_mbar(op->code) || reads_later(op) || (s->parted && s->part);
     }
     if (!op->body[0]) continue;
     LoopRange *range = is_loop(op) ? NEW(s->arena, LoopRange) : NULL;
@@ -400,7 +404,8 @@ static void check_size(const Shared *s, const GpuTarget *t) {
       n += (size_t)snprintf(text + n, sizeof text - n, " in line %d", span->line);
   }
   const Span *span = s->users[most[0]].first_op->span;
-  diag_fail_hint(s->f->cx, span ? *span : (Span){0}, "use smaller blocks, or a smaller num_stages",
+  diag_fail_hint(diag_need(s->f->cx, "shared memory", s->f->shared_bytes, t->shared_bytes), span ? *span : (Span){0},
+                 "use smaller blocks, or a smaller num_stages",
                  "the kernel needs %d bytes of shared memory in a block, but %s has %d: %s", s->f->shared_bytes,
                  t->name, t->shared_bytes, text);
 }

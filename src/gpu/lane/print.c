@@ -59,9 +59,11 @@ static void put_attrs(Printer *p, const LaneOp *op) {
   for (int i = 0; i < n; i++) {
     const LaneAttr *a = attrs[i];
     uint8_t byte = *((const uint8_t *)op + a->offset);
+    uint16_t wide = a->kind == LANE_ATTR_WIDE ? *(const uint16_t *)(const void *)((const char *)op + a->offset) : 0;
     bool shown;
     switch (a->kind) {
       case LANE_ATTR_TO: shown = true; break;
+      case LANE_ATTR_WIDE: shown = wide != 0; break;
       case LANE_ATTR_BUFFER: shown = op->buffer >= 0; break;
       case LANE_ATTR_TEXT: shown = op->text != NULL; break;
       case LANE_ATTR_IMM:
@@ -79,6 +81,7 @@ static void put_attrs(Printer *p, const LaneOp *op) {
         else buf_printf(out, "%s?%d", a->name, byte);
         break;
       case LANE_ATTR_NUMBER: buf_printf(out, "%s=%d", a->name, byte); break;
+      case LANE_ATTR_WIDE: buf_printf(out, "%s=%d", a->name, wide); break;
       case LANE_ATTR_BUFFER: buf_printf(out, "buffer=%d", op->buffer); break;
       case LANE_ATTR_TO: buf_printf(out, "to=%s", lane_kind_info[op->to].name); break;
       case LANE_ATTR_TEXT:

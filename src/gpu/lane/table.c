@@ -90,7 +90,8 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
     case LANE_POPC:
     case LANE_CLZ:
     case LANE_SHFL:
-    case LANE_WGMMA: return *out = LT_B32, true;
+    case LANE_WGMMA:
+    case LANE_TMEM_LD: return *out = LT_B32, true;
     case LANE_MMA: return *out = lane_kind_info[lane_mma_sum(op->kind)].type, true;
     case LANE_MULWIDE: return *out = LT_B64, true;
     case LANE_SETP: return *out = LT_PRED, true;
@@ -100,6 +101,7 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
     case LANE_CVT2:
     case LANE_CVT1X2: return *out = lane_kind_info[op->to].type, true;
     case LANE_WGMMA_WAIT:
+    case LANE_TMEM_WAIT_LD:
     case LANE_ASM: return false;
     default: return info->regions == 0 && info->max_out != 0;
   }
@@ -190,6 +192,8 @@ static const LaneAttr attrs[] = {
     NUMBER("bits", bits),
     NUMBER("unroll", unroll),
     NUMBER("warps", warps),
+    {"rows", LANE_ATTR_WIDE, offsetof(LaneOp, rows), false, NULL, 0},
+    {"columns", LANE_ATTR_WIDE, offsetof(LaneOp, columns), false, NULL, 0},
 };
 
 int lane_attrs(LaneCode code, const LaneAttr *out[LANE_MAX_ATTRS]) {
@@ -206,8 +210,8 @@ int lane_attrs(LaneCode code, const LaneAttr *out[LANE_MAX_ATTRS]) {
 
 bool lane_same_attrs(const LaneOp *a, const LaneOp *b) {
   size_t first = offsetof(LaneOp, rounding), end = offsetof(LaneOp, warps) + sizeof a->warps;
-  return a->kind == b->kind && a->to == b->to && a->imm == b->imm && a->buffer == b->buffer &&
-         !memcmp((const char *)a + first, (const char *)b + first, end - first);
+  return a->kind == b->kind && a->to == b->to && a->imm == b->imm && a->buffer == b->buffer && a->rows == b->rows &&
+         a->columns == b->columns && !memcmp((const char *)a + first, (const char *)b + first, end - first);
 }
 
 bool lane_is_const(const LaneValue *v, uint64_t *bits) {

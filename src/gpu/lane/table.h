@@ -9,13 +9,15 @@
 
 /* ---- lane/table.c ------------------------------------------------------------------------------------------------ */
 
-/* A FLAG is its name when it is not 0; a WORD one of `words` (always shown: also the first one); BITS and BUFFER are
- * name=number; TO is a kind; IMM a signed number: bare for const and param, with a sign for memory, name=number else.
+/* A FLAG is its name when it is not 0; a WORD one of `words` (always shown: also the first one); NUMBER, WIDE and
+ * BUFFER are name=number; TO is a kind; IMM a signed number: bare for const and param, with a sign for memory,
+ * name=number else.
  */
 typedef enum {
   LANE_ATTR_FLAG,
   LANE_ATTR_WORD,
   LANE_ATTR_NUMBER,
+  LANE_ATTR_WIDE,
   LANE_ATTR_BUFFER,
   LANE_ATTR_TO,
   LANE_ATTR_IMM,
@@ -24,7 +26,7 @@ typedef enum {
 typedef struct LaneAttr {
   const char *name;
   LaneAttrKind kind;
-  int offset; /* in LaneOp, of the byte of a FLAG, WORD or NUMBER */
+  int offset; /* in LaneOp, of the byte of a FLAG, WORD or NUMBER, the two of a WIDE */
   bool always_shown;
   const char *const *words;
   int word_count;

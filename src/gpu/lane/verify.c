@@ -138,6 +138,17 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_PREFETCH_MAP] = {ANY, "g"},
     [LANE_ELECT] = {ANY, ""},
     [LANE_SETMAXNREG] = {ANY, ""},
+    [LANE_TMEM_COMMIT] = {ANY, "a"},
+    [LANE_TMEM_ALLOC] = {ANY, "a"},
+    [LANE_TMEM_RELINQUISH] = {ANY, ""},
+    [LANE_TMEM_DEALLOC] = {ANY, "w"},
+    [LANE_TMEM_MMA] = {PRODUCTS, "wwwp"},
+    [LANE_TMEM_LD] = {ANY, "w"},
+    [LANE_TMEM_ST] = {ANY, "w"},
+    [LANE_TMEM_WAIT_LD] = {ANY, "w"},
+    [LANE_TMEM_WAIT_ST] = {ANY, ""},
+    [LANE_TMEM_FENCE_BEFORE] = {ANY, ""},
+    [LANE_TMEM_FENCE_AFTER] = {ANY, ""},
     [LANE_BARRIER] = {ANY, ""},
     [LANE_BARRIER_ARRIVE] = {ANY, ""},
     [LANE_FENCE] = {ANY, ""},
@@ -163,6 +174,8 @@ static void check_operands(Verifier *v, const LaneOp *op) {
     const LaneValue *x = op->in[i];
     if (!x || x->id < 0 || x->id >= v->f->value_count || v->visible[x->id] != x)
       wrong(v, op, "operand %d is not defined above", i);
+    if (x->def && x->def->code == LANE_TMEM_LD && op->code != LANE_TMEM_WAIT_LD)
+      wrong(v, op, "operand %d is a load from tensor memory that nobody has waited for", i);
     LaneType want = own;
     switch (*letter) {
       case '*': want = x->type; break;
@@ -276,13 +289,31 @@ static void check_mma(Verifier *v, const LaneOp *op) {
     wrong(v, op, "%s is mixed with nothing", lane_kind_info[op->kind].name);
 }
 
-static void check_wgmma(Verifier *v, const LaneOp *op) {
+static void check_across(Verifier *v, const LaneOp *op) {
   check_mma(v, op);
   if ((op->trans_a || op->trans_b) && lane_mma_pack(op->kind) != 1)
     wrong(v, op, "only operands of 16 bits may lie across");
+}
+
+static void check_wgmma(Verifier *v, const LaneOp *op) {
+  check_across(v, op);
   int n = 2 * op->out_count, inputs = lane_wgmma_inputs(op);
   if (n % 8 || n > 256) wrong(v, op, "%d columns", n);
   if (inputs != 2 && inputs != 5) wrong(v, op, "%d operands", op->in_count);
+}
+
+/* PTX ISA, tcgen05.mma: matrix shapes of one block's products. */
+static void check_tmem_mma(Verifier *v, const LaneOp *op) {
+  check_across(v, op);
+  int step = op->rows == 128 || (lane_mma_sum(op->kind) == LK_S32 && op->columns > 32) ? 16 : 8;
+  if (op->rows != 64 && op->rows != 128) wrong(v, op, "%d rows", op->rows);
+  if (op->columns < step || op->columns > 256 || op->columns % step) wrong(v, op, "%d columns", op->columns);
+}
+
+/* PTX ISA, tcgen05.ld: 1 to 128 neighbours of a row, or 1 to 32 times 8 columns. */
+static void check_tmem_access(Verifier *v, const LaneOp *op, int n) {
+  if (op->rows != 32 && op->rows != 16) wrong(v, op, "%d rows", op->rows);
+  if (!is_power(n) || n > 128 || (op->rows == 16 && n < 4)) wrong(v, op, "%d registers", n);
 }
 
 /* Warps that stand here: the block's, or those of its part. */
@@ -359,6 +390,7 @@ static void check_attrs(Verifier *v, const LaneOp *op) {
     case LANE_MBAR_INIT:
     case LANE_MBAR_ARRIVE:
     case LANE_MBAR_EXPECT:
+    case LANE_TMEM_COMMIT:
       if (op->space != SPACE_SHARED) wrong(v, op, "an mbarrier is in shared memory");
       if (op->imm % 8) wrong(v, op, "an mbarrier is aligned to 8 bytes");
       check_offset(v, op);
@@ -366,12 +398,23 @@ static void check_attrs(Verifier *v, const LaneOp *op) {
     case LANE_TENSOR_LOAD:
     case LANE_TENSOR_STORE:
     case LANE_TENSOR_RED: check_tensor(v, op); break;
+    case LANE_TMEM_ALLOC:
+      if (op->space != SPACE_SHARED) wrong(v, op, "the address goes to shared memory");
+      check_offset(v, op);
+      /* FALLTHROUGH */
+    case LANE_TMEM_DEALLOC:
+      if (!is_power(op->columns) || op->columns < 32 || op->columns > 512) wrong(v, op, "%d columns", op->columns);
+      break;
+    case LANE_TMEM_MMA: check_tmem_mma(v, op); break;
+    case LANE_TMEM_LD: check_tmem_access(v, op, op->out_count); break;
+    case LANE_TMEM_ST: check_tmem_access(v, op, op->in_count - 1); break;
     case LANE_SETMAXNREG:
       if (op->imm < 24 || op->imm > 256 || op->imm % 8) wrong(v, op, "%lld registers", (long long)op->imm);
       check_group(v, op);
       break;
     case LANE_BARRIER:
     case LANE_BARRIER_ARRIVE: check_barrier(v, op); break;
+    case LANE_TMEM_WAIT_LD:
     case LANE_WGMMA_WAIT:
       if (op->in_count != op->out_count) wrong(v, op, "%d operands and %d results", op->in_count, op->out_count);
       break;

@@ -7,6 +7,9 @@
  *     wgmma_wait {imm=1} ...          until one group, the last, is in flight
  *     %s = wgmma_wait {imm=0} %r      %s may be used by anybody; %r only by products, waits, and where it is handed on
  *
+ * A register of a that a loop writes in each iteration is written when the products that read it in the last one are
+ * over: a wait stands between.
+ *
  * Groups are numbered as they stand. A wait is good for a value whose group is not among the last `imm` ones. What a
  * loop or a branch hands on is of the last group before it is seen: a wait for it lets none in flight.
  */
@@ -77,6 +80,29 @@ static void check_product(Verifier *v, const LaneOp *op) {
       wrong(v, op, "a register that it reads is written after the wgmma_fence");
 }
 
+/* Whether a wait from `op` on, before `end`, is good for a group that *after others have followed so far. */
+static bool is_over(const LaneOp *op, const LaneOp *end, int *after) {
+  for (; op && op != end; op = op->next) {
+    if (op->code == LANE_WGMMA_COMMIT) ++*after;
+    if (op->code == LANE_WGMMA_WAIT && *after >= op->imm) return true;
+  }
+  return false;
+}
+
+/* The product's words that its own loop's body makes anew. */
+static void check_words(const Verifier *v, const LaneOp *op) {
+  const LaneOp *loop = op->block->parent, *commit = op;
+  if (!loop || loop->code != LANE_FOR || lane_wgmma_inputs(op) != 5) return;
+  while (commit && commit->code != LANE_WGMMA_COMMIT) commit = commit->next;
+  for (int i = 0; i < 4 && commit; i++) {
+    const LaneOp *def = op->in[i]->def;
+    int after = 0;
+    if (!def || def->block != op->block) continue;
+    if (!is_over(commit->next, NULL, &after) && !is_over(op->block->first, def, &after))
+      wrong(v, op, "the next iteration writes a register that it may still read");
+  }
+}
+
 static void define(Verifier *v, const LaneValue *x, int group) {
   v->at[x->id] = v->time;
   v->group[x->id] = group;
@@ -92,7 +118,10 @@ static void check_block(Verifier *v, const LaneBlock *block) {
         if (v->open) wrong(v, op, "products before it are in no group");
         v->fence = v->time;
         break;
-      case LANE_WGMMA: check_product(v, op); break;
+      case LANE_WGMMA:
+        check_product(v, op);
+        check_words(v, op);
+        break;
       case LANE_WGMMA_COMMIT:
         v->groups++;
         v->fence = -1;

@@ -9,12 +9,15 @@
  *
  * Order: only atomics on scalars order a program's memory with other programs' (locks and counters are scalars; the
  * interpreter, which is the meaning of the language, knows no other). One thread does such a one for all: a barrier
- * before it brings the others' accesses under its release, a barrier after it brings them after its acquire. Atomics
- * of tensors are relaxed, a fence an element would cost more than they do.
+ * before it brings the others' accesses under its release, a barrier after it brings them after its acquire. Nobody
+ * needs the acquire of one whose old value is not used and that no access follows. Atomics of tensors are relaxed, a
+ * fence an element would cost more than they do. What control does because of one that does not acquire comes after a
+ * barrier of its own (tile/passes/waits.c).
  *
  * The old value is wanted rarely. When it is, it goes from the first holder to those that hold copies: by shuffle
  * within the warp, else through shared memory.
  */
+#include "gpu/loop.h"
 #include "gpu/lower/lower.h"
 
 enum { MOST = 8 };
@@ -213,14 +216,34 @@ void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneVa
 
 /* ---- the operations ---------------------------------------------------------------------------------------------- */
 
+static bool acquires(const Atomic *a) { return a->sem == SEM_ACQ_REL || a->sem == SEM_ACQUIRE; }
+static bool releases(const Atomic *a) { return a->sem == SEM_ACQ_REL || a->sem == SEM_RELEASE; }
+
+static void find_access(Op *op, void *arg) { *(bool *)arg |= op_is_access(op) || op->code == OP_ASM; }
+
+/* Whether the program accesses nothing after op: what it acquires is for nobody. */
+static bool is_last(const Lower *l, const Op *op) {
+  for (const Op *at = op; at; at = at->block->parent) {
+    bool accesses = false;
+    for (const Op *next = at->next; next; next = next->next) {
+      if (op_is_access(next) || next->code == OP_ASM) return false;
+      for (int r = 0; r < 2; r++)
+        if (next->body[r]) tile_walk(next->body[r], find_access, &accesses);
+    }
+    bool again = at != op && (at->code == OP_FOR || at->code == OP_WHILE) && !loop_runs_programs(l->f, at);
+    if (accesses || again) return false;
+  }
+  return true;
+}
+
 static Atomic describe(Lower *l, const Op *op) {
   bool rmw = op->code == OP_ATOMIC_RMW;
   Atomic a = {.op = op, .type = op->in[1]->type, .rmw = rmw ? (RmwKind)op->attr[0] : RMW_XCHG};
-  a.sem = (MemSem)op->attr[rmw ? 1 : 0];
-  a.scope = (MemScope)op->attr[rmw ? 2 : 1];
+  a.sem = op_sem(op);
+  a.scope = op_scope(op);
   a.used = l->uses[op->out[0]->id] > 0;
-  if (a.type->rank) a.sem = SEM_RELAXED;
-  else if (!a.used) a.sem = a.sem == SEM_ACQ_REL || a.sem == SEM_RELEASE ? SEM_RELEASE : SEM_RELAXED;
+  if (a.type->rank || l->divergent) a.sem = SEM_RELAXED;
+  else if (acquires(&a) && !a.used && is_last(l, op)) a.sem = releases(&a) ? SEM_RELEASE : SEM_RELAXED;
   return a;
 }
 
@@ -233,8 +256,8 @@ void lower_atomic(Lower *l, Op *op) {
   LaneValue **ptr = lower_get(l, op->in[0]), **x = lower_get(l, op->in[1]),
             **y = op->code == OP_ATOMIC_CAS ? lower_get(l, op->in[2]) : NULL;
   LaneValue **m = mask ? lower_get(l, mask) : NULL, **old = lower_array(l, n), *first = lower_first_holder(l, layout);
-  bool one_warp = l->out->num_warps == 1, alone = layout || l->divergent; /* orders nothing */
-  if (!alone && (a.sem == SEM_ACQ_REL || a.sem == SEM_RELEASE)) {
+  bool one_warp = l->out->num_warps == 1;
+  if (releases(&a)) {
     lane_barrier(b, one_warp);
     lower_order_barrier(l);
   }
@@ -245,10 +268,15 @@ void lower_atomic(Lower *l, Op *op) {
     else if (vector > 1) rmw_vector(l, &a, ptr[r], vector, x + r, guard, old + r);
     else old[r] = rmw_one(l, &a, ptr[r], x[r], guard);
   }
-  if (!a.used) return;
+  if (!a.used) {
+    if (!acquires(&a)) return;
+    lane_barrier(b, one_warp);
+    lower_order_barrier(l);
+    return;
+  }
   for (int r = 0; r < n; r++)
     if (m) old[r] = lane_select(b, m[r - r % vector], old[r], zero_of(l, old[r]->type));
   lower_hand_out(l, layout, lane_type_of(v->type), n, old);
-  if (!alone && one_warp && (a.sem == SEM_ACQ_REL || a.sem == SEM_ACQUIRE)) lane_barrier(b, true);
+  if (one_warp && acquires(&a)) lane_barrier(b, true);
   lower_set(l, v, old);
 }

@@ -120,7 +120,7 @@ static void lower_if(Lower *l, Op *op) {
 }
 
 /* Registers of a thread that copies, and of one that computes: what is left, in eights. */
-enum { COPY_REGISTERS = 40, MOST_REGISTERS = 240 };
+enum { COPY_REGISTERS = 24, MOST_REGISTERS = 240 };
 
 static void set_registers(Lower *l, bool computes) {
   int warps = l->f->num_warps, all = GPU_REGISTERS / (32 * l->out->num_warps) / 8 * 8,
@@ -140,6 +140,7 @@ static void lower_parts(Lower *l, Op *op) {
   b->part_warps = warps, b->part = 1;
   set_registers(l, true);
   lower_body(l, op->body[0]);
+  lower_tensor_close(l);
   lane_yield(b, 0, NULL);
   lane_enter(b, parts, 1);
   LowerOrder *first = lower_order_branch(l, before);

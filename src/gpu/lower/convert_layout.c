@@ -331,6 +331,9 @@ static LaneValue **without_memory(Lower *l, LaneValue **regs, const Convert *pla
   return out;
 }
 
+/* Rings that tensor maps fill keep their memory from program to program. */
+static bool is_beside_rings(const Lower *l) { return l->b.part_warps || (l->f->persistent && l->out->maps); }
+
 void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *regs, const LaneKind *kinds,
                         const Layout *from, const Layout *to, LaneValue ***out) {
   if (from == to) {
@@ -342,7 +345,7 @@ void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *re
   int passes = 1;
   bool warp = true, any = false;
   int limit = l->target->shared_bytes / 2 < CONVERT_SHARED_LIMIT ? l->target->shared_bytes / 2 : CONVERT_SHARED_LIMIT;
-  if (l->b.part_warps && limit > l->target->budgets->converted_parted) limit = l->target->budgets->converted_parted;
+  if (is_beside_rings(l) && limit > l->target->budgets->converted_parted) limit = l->target->budgets->converted_parted;
   for (int i = 0; i < n; i++) {
     plans[i] = convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]), limit / n);
     if (!is_shared(plans[i])) {

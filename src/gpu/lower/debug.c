@@ -109,16 +109,25 @@ static void lower_assert(Lower *l, const Op *op) {
   lane_leave(&l->b, branch);
 }
 
+/* An acquire is a fence of each thread, which then meets the others: whichever has seen what it is about has fenced. */
+static void lower_barrier(Lower *l, const Op *op) {
+  if (op->attr[0]) {
+    LaneOp fence = {
+        .code = LANE_FENCE, .kind = LK_NONE, .sem = SEM_ACQUIRE, .scope = (uint8_t)op->attr[1], .buffer = -1};
+    lane_op_raw(&l->b, fence, 0, NULL, 0, NULL);
+    if (l->divergent) return;
+  } else if (l->divergent) {
+    diag_fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
+  }
+  lane_barrier(&l->b, l->out->num_warps == 1);
+  lower_order_barrier(l);
+}
+
 void lower_debug(Lower *l, Op *op) {
   switch (op->code) {
     case OP_PRINT: lower_print(l, op); break;
     case OP_ASSERT: lower_assert(l, op); break;
-    case OP_BARRIER:
-      if (l->divergent)
-        diag_fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
-      lane_barrier(&l->b, l->out->num_warps == 1);
-      lower_order_barrier(l);
-      break;
+    case OP_BARRIER: lower_barrier(l, op); break;
     default: break; /* a promise */
   }
 }

@@ -102,14 +102,15 @@ static bool to_lie_along(const Dot *d, const DotOperand *o, int k) {
   return (d->mma && d->pack == 2) || lies_along(&d->shape, o, v->layout);
 }
 
-/* Warpgroups take what is not of 16 bits along k alone. */
 static bool can_be_wgmma(const Lower *l, const Dot *d) {
   const Op *op = d->op;
-  if (!d->mma || !l->wgmma || d->shape.n < 4 || !layout_is_wgmma(op->out[0]->type, d->layout)) return false;
+  const Type *t = op->out[0]->type;
+  bool loaded = layout_is_wgmma_loaded(t, d->layout);
+  if (!d->mma || !l->wgmma || d->shape.n < 4 || !(loaded || layout_is_wgmma(t, d->layout))) return false;
   if (d->types[0] == DT_F64 || d->pieces != PRECISION_TF32) return false;
   for (int k = 0; k < 2 && d->pack != 1; k++) {
     DotOperand o = {.is_a = k == 0, .outer = k ? d->shape.n : d->shape.m};
-    if (!to_lie_along(d, &o, k)) return false;
+    if (!to_lie_along(d, &o, k) && !(loaded && k == 0)) return false;
   }
   return true;
 }
@@ -360,6 +361,7 @@ void lower_dot(Lower *l, Op *op) {
   bool wanted[2];
   LaneValue **regs[2];
   for (int k = 0; k < 2; k++) wanted[k] = prepare(l, &d, operands[k], k);
+  d.a.loaded = d.wgmma && layout_is_wgmma_loaded(out->type, d.layout);
   remember(l, &d);
   (d.wgmma ? lower_wgmma_begin : d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
   LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, d.layout);

@@ -16,6 +16,7 @@ typedef struct DotOperand {
   Place place;
   LaneValue *begin;     /* bytes: where it begins in its buffer; NULL: at 0 */
   bool in_registers;    /* not in memory: lower/mma.c takes `regs` */
+  bool loaded;          /* of warpgroups: threads load their words from memory (layout_is_wgmma_loaded) */
   LaneValue **regs;     /* as they are held, in the type `kind` of the product */
   const Layout *layout; /* of regs */
 } DotOperand;
@@ -63,6 +64,17 @@ LaneValue *lower_mma_word(Lower *l, const Dot *d, const DotOperand *o, uint32_t 
 LaneKind lower_mma_kind(const Dot *d, bool *mixed);
 /* log2 of the elements in 128 bytes: longer rows are cut into panels of that width. */
 static inline int dot_panel_bits(const Dot *d) { return 7 - lower_kind_shift(d->kind); }
+
+/* lower/wgmma.c, for products of warpgroups and those that add to tensor memory: descriptors of an operand in shared
+ * memory, which begins at the byte `at`. The low word of the tile's that begins at element v of the accumulator, and k.
+ */
+typedef struct DotDescriptor {
+  const DotOperand *o;
+  LaneValue *low; /* the beginning's */
+  uint32_t high;
+} DotDescriptor;
+void lower_dot_descriptor(Lower *l, const Dot *d, const DotOperand *o, LaneValue *at, DotDescriptor *p);
+LaneValue *lower_dot_descriptor_at(Lower *l, const Dot *d, const DotDescriptor *p, uint32_t v, int k);
 
 /* lower/ring.c: fills place, begin and along of an operand that lies in a ring's slot; false: it does not. */
 bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k);

@@ -289,6 +289,64 @@ static bool shares_divisors(const Op *op, LaneValue *const *y, int n) {
   return true;
 }
 
+/* ---- factors that are mostly one ---------------------------------------------------------------------------------- */
+
+enum { MANY_PRODUCTS = 32, FEW_FACTORS = 4 };
+
+static const Op *made_by(const Value *v) {
+  while (v->def && (v->def->code == OP_BROADCAST || v->def->code == OP_EXPAND_DIMS || v->def->code == OP_SPLAT ||
+                    v->def->code == OP_RELAYOUT))
+    v = v->def->in[0];
+  return v->def;
+}
+
+/* exp(old - max(old, ..)), or of that times something: one wherever the maximum has not grown. */
+static bool is_growth(const Value *v) {
+  const Op *op = made_by(v);
+  if (!op || op->code != OP_MATH || (op->attr[0] != MATH_EXP && op->attr[0] != MATH_EXP2)) return false;
+  op = made_by(op->in[0]);
+  for (int k = 0; op && op->code == OP_MUL && k < 2; k++) {
+    const Op *factor = made_by(op->in[k]);
+    if (factor && factor->code == OP_SUB) op = factor;
+  }
+  if (!op || op->code != OP_SUB) return false;
+  const Op *max = made_by(op->in[1]);
+  return max && max->code == OP_MAX && (max->in[0] == op->in[0] || max->in[1] == op->in[0]);
+}
+
+/* A sum times how its maximum has grown (online softmax): warps in which no row's has leave it alone. */
+static bool skip_ones(Lower *l, const Op *op, int n, LaneValue **const *in, LaneValue **out) {
+  LaneBuilder *b = &l->b;
+  if (op->code != OP_MUL || op->out[0]->type->dtype != DT_F32 || n < MANY_PRODUCTS || l->divergent) return false;
+  int which = is_growth(op->in[1]) ? 1 : 0, count = 0;
+  if (!is_growth(op->in[which])) return false;
+  LaneValue *factors[FEW_FACTORS], *grows = NULL;
+  for (int r = 0; r < n; r++) {
+    int i = 0;
+    while (i < count && factors[i] != in[which][r]) i++;
+    if (i == FEW_FACTORS) return false;
+    if (i == count) factors[count++] = in[which][r];
+  }
+  for (int i = 0; i < count; i++) {
+    LaneValue *differs = lane_setp(b, CMP_NE, LK_F32, factors[i], lane_f32(b, 1));
+    grows = grows ? lane_2(b, LANE_OR, LK_PRED, grows, differs) : differs;
+  }
+  LaneOp vote = {.code = LANE_VOTE, .kind = LK_PRED, .vote = VOTE_ANY, .buffer = -1};
+  LaneType *types = NEW_N(l->cx->arena, LaneType, n);
+  for (int r = 0; r < n; r++) types[r] = LT_B32;
+  LaneOp *branch = lane_if(b, lane_op(b, vote, 1, &grows), false, n, types);
+  LaneValue **scaled = lower_array(l, n);
+  for (int r = 0; r < n; r++) scaled[r] = lane_2(b, LANE_MUL, LK_F32, in[0][r], in[1][r]);
+  lane_yield(b, n, scaled);
+  lane_enter(b, branch, 1);
+  lane_yield(b, n, in[!which]);
+  lane_leave(b, branch);
+  memcpy(out, branch->out, sizeof *out * (size_t)n);
+  return true;
+}
+
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
+
 void lower_element_op(Lower *l, Op *op) {
   const Value *v = op->out[0];
   int n = lower_count(v);
@@ -309,6 +367,8 @@ void lower_element_op(Lower *l, Op *op) {
   } else if (op->code == OP_REM && dtype_is_float(t->dtype)) {
     gpu_math(&l->b, l->target, MATH_FMOD, 2, (Dtype[]){t->dtype, t->dtype}, t->dtype, n,
              (LaneValue *const *const[]){in[0], in[1]}, out);
+  } else if (skip_ones(l, op, n, in, out)) {
+    /* done */
   } else if (shares_divisors(op, in[1], n)) {
     for (int r = 0; r < n; r++) out[r] = r & same ? out[r & ~same] : lower_fdiv_shared(l, in[0][r], in[1][r]);
   } else {

@@ -59,11 +59,20 @@ static const LowerFn table[OP_COUNT] = {
     [OP_DOT_WAIT] = lower_ring,
     [OP_TENSOR_MAP] = lower_tensor,
     [OP_REQUIRE] = lower_tensor,
+    [OP_APART] = lower_tensor,
     [OP_RING_TENSOR] = lower_tensor,
+    [OP_STORE_TENSOR] = lower_store_tensor,
+    [OP_TENSOR_ADD] = lower_tensor,
     [OP_RING_FULL] = lower_tensor,
     [OP_RING_EMPTY] = lower_tensor,
     [OP_RING_FREE] = lower_tensor,
     [OP_RING_DRAIN] = lower_tensor,
+    [OP_TMEM] = lower_tmem,
+    [OP_TMEM_STORE] = lower_tmem,
+    [OP_TMEM_DOT] = lower_tmem,
+    [OP_TMEM_COMMIT] = lower_tmem,
+    [OP_TMEM_WAIT] = lower_tmem,
+    [OP_TMEM_LOAD] = lower_tmem,
     [OP_REDUCE] = lower_reduce,
     [OP_SCAN] = lower_scan,
     [OP_MAP] = lower_map,
@@ -165,10 +174,14 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
              .register_limited = register_limited};
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
+  l.out->num_ctas = f->num_ctas;
   tile_walk(f->body, add_warps, l.out);
   l.out->uses_list = o->list;
   l.out->persistent = f->persistent;
   l.out->unspecialized = f->unspecialized;
+  l.out->not_in_tmem = f->not_in_tmem;
+  l.out->unturned = f->unturned;
+  l.out->stages_missed = f->stages_missed;
   l.out->instrument = f->instrument;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
@@ -191,6 +204,8 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   place_program(&l);
   lower_records_open(&l);
   lower_body(&l, f->body);
+  lower_tmem_close(&l);
   lower_records_close(&l);
+  lower_store_tensor_close(&l);
   return l.out;
 }

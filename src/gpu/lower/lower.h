@@ -45,12 +45,15 @@ struct Lower {
   bool register_limited; /* registers are short */
   StagedOperand *placed; /* operands of products in shared memory, for as long as a loop runs (lower/dot.c) */
   int64_t placed_bytes;
+  bool has_sums;                 /* tensor_add */
   StagedOperand *last_placed[2]; /* those of the last product */
   StagedOperand *staged;         /* what was written for earlier loops, or kept for later products */
   int64_t standing_bytes;        /* of the latter */
   struct LowerOrder *order;      /* of accesses to global memory (lower/membar.c) */
   VEC(int) in_flight;            /* buffers that asynchronous dots read */
   struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
+  struct LowerTmem *tmem;        /* tensor memory (lower/tmem.c), or NULL */
+  bool stores_boxes;             /* the engine may still be reading what it stores */
   int first_thread;              /* of those that this code is for */
   int divergent;                 /* depth of bodies on scalars: there threads go their own ways */
 };
@@ -124,6 +127,18 @@ void lower_ring(Lower *l, Op *op); /* lower/ring.c: rings in shared memory, and 
 void lower_tensor(Lower *l, Op *op);
 void lower_tensor_params(Lower *l);
 void lower_tensor_open(Lower *l);
+void lower_tensor_close(Lower *l); /* what was asked for is there when the kernel ends */
+void lower_tmem(Lower *l, Op *op); /* lower/tmem.c: sums in tensor memory */
+/* At the kernel's beginning: whether there are such (l->tmem); their mbarriers, which one thread makes; what one warp
+ * does; what all do behind a barrier. And at its end. */
+void lower_tmem_find(Lower *l);
+void lower_tmem_bars(Lower *l);
+void lower_tmem_allocate(Lower *l);
+void lower_tmem_open(Lower *l);
+void lower_tmem_close(Lower *l);
+/* lower/store_tensor.c: a tile goes to an array by a tensor map; and before a block ends */
+void lower_store_tensor(Lower *l, Op *op);
+void lower_store_tensor_close(Lower *l);
 /* the ring_read that v is, or a transpose of; NULL: it is held in registers */
 const Op *lower_ring_read(const Value *v);
 void lower_debug(Lower *l, Op *op); /* lower/debug.c: print, assert, barrier, assume */

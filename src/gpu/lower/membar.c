@@ -14,11 +14,16 @@
  * Then the block meets at a barrier, which orders its accesses. Two arguments may be one array, so an access through
  * any pointer may meet one through any other; but in one layout that holds each element once, accesses stay with their
  * threads unless element i of the one may be element j of the other (tile/analysis/overlap.h). So do stores in one
- * layout, by their first holders.
+ * layout, by their first holders. And a launch knows of some arguments that nothing is accessed through both
+ * (Func.apart).
  *
  * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if an
- * iteration had gone before; what follows a loop, as if it had not run.
+ * iteration had gone before; what follows a loop, as if it had not run. What a launch shows to lie apart (`apart`) does
+ * not meet. Only the programs that a persistent kernel runs
+ * one after the other are in no order.
  */
+#include "gpu/disjoint.h"
+#include "gpu/loop.h"
 #include "gpu/lower/lower.h"
 #include "tile/analysis/overlap.h"
 
@@ -57,10 +62,20 @@ static bool access_of(const Op *op, Access *a) {
 
 static bool is_atomic(const Access *a) { return a->reads && a->writes; }
 
+static bool are_apart(const Order *o, const Access *a, const Access *b) {
+  int x = provenance_argument(o->provenance, a->pointer), y = provenance_argument(o->provenance, b->pointer);
+  for (const ApartArgs *p = o->provenance->func->apart; p; p = p->next)
+    if (x >= 0 && y >= 0 && ((p->x == x && p->y == y) || (p->x == y && p->y == x))) return true;
+  return false;
+}
+
 /* a came before b. */
 static bool conflict(const Order *o, const Access *a, const Access *b) {
   bool both_write = a->writes && b->writes; /* in one layout the same thread writes an element each time */
-  if (!(a->writes || b->writes) || (is_atomic(a) && is_atomic(b))) return false;
+  if (!(a->writes || b->writes) || (is_atomic(a) && is_atomic(b)) || are_apart(o, a, b)) return false;
+  if (a->writes != b->writes && !is_atomic(a) && !is_atomic(b) &&
+      disjoint_is_required(o->provenance, (a->writes ? b : a)->pointer, (a->writes ? a : b)->pointer))
+    return false;
   if (a->layout != b->layout || (a->shared && !both_write)) return true;
   return a->layout && overlap_crosswise(o->provenance, a->pointer, b->pointer, a->loop);
 }
@@ -148,7 +163,7 @@ LowerOrder *lower_order_loop(Lower *l, const Op *loop) {
     if (loop->body[i]) tile_walk(loop->body[i], scan_meets, &s);
   if (s.meets) wait_for_all(l, o); /* once, not in every iteration */
   LowerOrder *before = lower_order_branch(l, NULL);
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 2 && !loop_runs_programs(l->f, loop); i++)
     if (loop->body[i]) tile_walk(loop->body[i], scan_add, &s);
   return before;
 }

@@ -9,7 +9,7 @@
 typedef LowerRing Ring;
 
 /* shift: log2 of an element's bytes. singly: elements are loaded one by one (lower/mma.c). */
-static F2Map tile_map(const int64_t *dims, int inner_dim, int shift, bool singly) {
+F2Map lower_tile_map(const int64_t *dims, int inner_dim, int shift, bool singly) {
   int panel = 7 - shift, place = (singly ? 5 : 4) - shift,
       swizzled = singly ? 2 : 3; /* log2 of elements, and of rows */
   int bits[2] = {dot_log2(dims[0]), dot_log2(dims[1])}, first[2] = {bits[1], 0};
@@ -22,6 +22,7 @@ static F2Map tile_map(const int64_t *dims, int inner_dim, int shift, bool singly
   return map;
 }
 
+/* Whether products of warps take the ring's tiles across. */
 typedef struct Across {
   const Value *ring;
   bool any;
@@ -31,7 +32,8 @@ static void find_across(Op *op, void *arg) {
   Across *a = arg;
   for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
     const Op *read = lower_ring_read(op->in[k]);
-    if (read && read->in[0] == a->ring && !lower_ring_along(op->in[k], k)) a->any = true;
+    if (!read || read->in[0] != a->ring || lower_ring_along(op->in[k], k)) continue;
+    a->any |= !layout_is_wgmma_loaded(op->out[0]->type, op->out[0]->layout);
   }
 }
 
@@ -50,7 +52,8 @@ static void make_ring(Lower *l, const Op *op) {
   int shift = lower_kind_shift(kind);
   Across across = {op->out[0], false};
   tile_walk(l->f->body, find_across, &across);
-  F2Map map = tile_map(op->dims, (int)op->attr[1], shift, shift == 3 || (shift == 2 && across.any));
+  bool singly = !r->tensor && (shift == 3 || (shift == 2 && across.any));
+  F2Map map = lower_tile_map(op->dims, (int)op->attr[1], shift, singly);
   r->place = (Place){.kind = kind, .shift = shift, .map = map};
   r->bytes = 1 << (map.out_bits + r->place.shift);
   r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->attr[0], 1024);
@@ -109,14 +112,16 @@ static bool is_tensor(const Lower *l, const Value *ring) {
   return r && r->tensor;
 }
 
-/* By products of warps, and not of warpgroups, which are the asynchronous unit's. */
+/* By products of warps, and by threads for those of warpgroups, which are the asynchronous unit's. */
 static void find_loads(Op *op, void *arg) {
   Loaded *s = arg;
   for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
     const Op *read = lower_ring_read(op->in[k]);
     if (!read || (s->ring ? read->in[0] != s->ring : !is_tensor(s->l, read->in[0]))) continue;
     const Type *t = op->out[0]->type;
-    s->any |= !s->l->wgmma || !layout_is_wgmma(t, op->out[0]->layout) || t->shape[t->rank - 1] < 16;
+    bool loaded = layout_is_wgmma_loaded(t, op->out[0]->layout);
+    bool group = s->l->wgmma && (loaded || layout_is_wgmma(t, op->out[0]->layout)) && t->shape[t->rank - 1] >= 16;
+    s->any |= !group || (loaded && k == 0);
   }
 }
 
@@ -139,7 +144,7 @@ void lower_ring(Lower *l, Op *op) {
       break;
     case OP_RING_WAIT:
       if (has_copies(l)) lane_simple(b, LANE_CP_WAIT, op->attr[0], -1);
-      if (is_loaded(l)) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
+      if (is_loaded(l) || (l->tmem && has_copies(l))) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
       lane_barrier(b, false);
       lower_order_barrier(l);
       break;

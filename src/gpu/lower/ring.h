@@ -12,8 +12,20 @@ typedef struct LowerRing {
 } LowerRing;
 
 LaneValue *lower_slot_begin(Lower *l, const LowerRing *r, const Value *slot); /* bytes */
-LowerRing *lower_ring_of(Lower *l, const Value *ring);                        /* the same each time */
+/* Where a tile's elements lie in shared memory; shift: log2 of an element's bytes. singly: elements are loaded one by
+ * one (lower/mma.c). */
+F2Map lower_tile_map(const int64_t *dims, int inner_dim, int shift, bool singly);
+LowerRing *lower_ring_of(Lower *l, const Value *ring); /* the same each time */
 /* Of its dots' accesses: whether some read slots as ordinary loads do. */
 bool lower_ring_is_loaded(const Lower *l, const Value *ring);
+
+/* A tile that a tensor map stores: boxes of rows and columns (log2) that a warp holds whole in `layout`, and which bits
+ * of an index are inside of one. */
+typedef struct LowerBox {
+  const Layout *layout;
+  int rows, columns;
+  uint32_t in;
+} LowerBox;
+void lower_store_box(Lower *l, const Op *op, LowerBox *box); /* of store_tensor */
 
 #endif

@@ -10,6 +10,7 @@
  * mbarriers are made at the kernel's beginning, and live to its end.
  */
 #include "gpu/lower/ring.h"
+#include "gpu/disjoint.h"
 #include "gpu/launch_plan.h"
 
 enum { BAR_BYTES = 8, SLOT_BARS = 2 * BAR_BYTES, EMPTY = BAR_BYTES, MOST_ROWS = 256, ROW_BYTES = 128 };
@@ -31,6 +32,16 @@ static int plan_value(Lower *l, const Op *op, const Value *v) {
   return step;
 }
 
+typedef struct Stores {
+  const Value *map;
+  const Op *op; /* that stores by the map; NULL: none does */
+} Stores;
+
+static void find_store(Op *op, void *arg) {
+  Stores *s = arg;
+  if (op->code == OP_STORE_TENSOR && op->in[0] == s->map) s->op = op;
+}
+
 static void add_map(Lower *l, const Op *op) {
   GpuLaunchPlan *p = l->out->plan;
   if (p->map_count == GPU_PLAN_MAPS)
@@ -38,11 +49,19 @@ static void add_map(Lower *l, const Op *op) {
   if (!p->maps) p->maps = NEW_N(l->cx->arena, GpuMapPlan, GPU_PLAN_MAPS);
   GpuMapPlan *m = &p->maps[p->map_count++];
   Dtype t = op->in[0]->type->dtype;
-  int rank = op->dim_count, span = columns_of_box(op) * dtype_bytes(t);
+  int rank = op->dim_count, columns = columns_of_box(op), rows = rows_of_box(op);
+  Stores stores = {op->out[0], NULL};
+  tile_walk(l->f->body, find_store, &stores);
+  if (stores.op) {
+    LowerBox box;
+    lower_store_box(l, stores.op, &box);
+    columns = 1 << box.columns, rows = 1 << box.rows;
+  }
+  int span = columns * dtype_bytes(t);
   *m = (GpuMapPlan){.dtype = t, .rank = (uint8_t)rank, .swizzle = (uint8_t)(span < 32 ? 0 : dot_log2(span) - 4)};
   m->base = plan_value(l, op, op->in[0]);
   for (int i = 0; i < rank; i++) {
-    m->box[i] = (uint16_t)(i == 0 ? columns_of_box(op) : i == 1 ? rows_of_box(op) : 1);
+    m->box[i] = (uint16_t)(i == 0 ? columns : i == 1 ? rows : 1);
     m->sizes[i] = plan_value(l, op, op->in[1 + i]);
     if (i) m->strides[i - 1] = plan_value(l, op, op->in[rank + i]);
   }
@@ -62,18 +81,67 @@ static void add_require(Lower *l, const Op *op) {
   p->require_count++;
 }
 
+static void add_apart(Lower *l, const Op *op) {
+  GpuLaunchPlan *p = l->out->plan;
+  const ArgReach *reach = l->f->reach;
+  if (!reach || p->apart_count == GPU_PLAN_APARTS)
+    diag_fail(l->cx, op->span ? *op->span : (Span){0}, "nothing is known of how far accesses reach");
+  if (!p->aparts) p->aparts = NEW_N(l->cx->arena, GpuApart, GPU_PLAN_APARTS);
+  int from = op->in[0]->index, to = op->in[1]->index;
+  Buf text = {.arena = l->cx->arena};
+  if (l->out->apart) buf_printf(&text, "%s, ", l->out->apart);
+  buf_printf(&text, "%s from %s", op->in[0]->name, op->in[1]->name);
+  l->out->apart = text.at;
+  p->aparts[p->apart_count++] = (GpuApart){{from, to}, {reach->reads[from], reach->writes[to]}};
+}
+
+/* The plan has only the steps that it takes. */
+static void add_spans(Lower *l) {
+  GpuLaunchPlan *p = l->out->plan;
+  const ArgReach *reach = l->f->reach;
+  if (!p || !p->apart_count) return;
+  bool *wanted = NEW_N(l->cx->arena, bool, reach->count);
+  int *at = NEW_N(l->cx->arena, int, reach->count);
+  for (int i = 0; i < p->apart_count; i++) wanted[p->aparts[i].span[0]] = wanted[p->aparts[i].span[1]] = true;
+  span_mark(reach->steps, reach->count, wanted);
+  p->spans = NEW_N(l->cx->arena, SpanStep, reach->count);
+  for (int i = 0; i < reach->count; i++) {
+    SpanStep s = reach->steps[i];
+    if (!wanted[i]) continue;
+    for (int k = 0; k < span_info[s.code].operands; k++) s.in[k] = at[s.in[k]];
+    at[i] = p->span_count;
+    p->spans[p->span_count++] = s;
+  }
+  for (int i = 0; i < p->apart_count; i++)
+    for (int k = 0; k < 2; k++) p->aparts[i].span[k] = at[p->aparts[i].span[k]];
+}
+
 static void find_param(Op *op, void *arg) {
   Lower *l = arg;
-  if (op->code != OP_TENSOR_MAP && op->code != OP_REQUIRE) return;
+  if (op->code != OP_TENSOR_MAP && op->code != OP_REQUIRE && op->code != OP_APART) return;
   if (!l->out->plan) {
     l->out->plan = NEW(l->cx->arena, GpuLaunchPlan);
     memset(l->out->plan, 0, sizeof *l->out->plan);
   }
   if (op->code == OP_TENSOR_MAP) add_map(l, op);
+  else if (op->code == OP_APART) add_apart(l, op);
   else add_require(l, op);
 }
 
-void lower_tensor_params(Lower *l) { tile_walk(l->f->body, find_param, l); }
+/* What may read what another program wrote meanwhile. */
+static void find_wait(Op *op, void *arg) {
+  GpuLaunchPlan *p = arg;
+  if (op_is_atomic(op) || op_is_volatile(op) || (op->code == OP_ASM && !op_is_pure(op))) p->may_copy = false;
+}
+
+void lower_tensor_params(Lower *l) {
+  tile_walk(l->f->body, find_param, l);
+  add_spans(l);
+  if (l->out->plan) {
+    l->out->plan->may_copy = true;
+    tile_walk(l->f->body, find_wait, l->out->plan);
+  }
+}
 
 typedef struct Frees {
   const Value *ring;
@@ -94,6 +162,10 @@ static LaneValue *is_one(Lower *l) {
   return lane_setp(&l->b, CMP_EQ, LK_S32, l->tid, lane_i32(&l->b, l->first_thread));
 }
 
+static void open_branch(Opening *o) {
+  if (!o->branch) o->branch = lane_if(&o->l->b, is_one(o->l), false, 0, NULL);
+}
+
 static void make_bars(Op *op, void *arg) {
   Opening *o = arg;
   Lower *l = o->l;
@@ -103,7 +175,7 @@ static void make_bars(Op *op, void *arg) {
   LowerRing *r = lower_ring_of(l, ring->out[0]);
   if (r->tensor) return;
   int slots = (int)ring->attr[0];
-  if (!o->branch) o->branch = lane_if(b, is_one(l), false, 0, NULL);
+  open_branch(o);
   r->tensor = true;
   r->bars = lane_buffer(b, "barriers", SLOT_BARS * slots, BAR_BYTES);
   LaneValue *at = lane_shared(b, r->bars);
@@ -118,6 +190,11 @@ static void make_bars(Op *op, void *arg) {
 void lower_tensor_open(Lower *l) {
   Opening o = {l, NULL};
   tile_walk(l->f->body, make_bars, &o);
+  lower_tmem_find(l);
+  if (l->tmem) {
+    open_branch(&o);
+    lower_tmem_bars(l);
+  }
   if (!o.branch) return;
   lane_simple(&l->b, LANE_FENCE_MBAR, 0, -1);
   for (int i = 0; i < l->out->maps; i++) /* the first copies wait for less */
@@ -127,7 +204,9 @@ void lower_tensor_open(Lower *l) {
   lane_enter(&l->b, o.branch, 1);
   lane_yield(&l->b, 0, NULL);
   lane_leave(&l->b, o.branch);
+  if (l->tmem) lower_tmem_allocate(l);
   lane_barrier(&l->b, l->out->num_warps == 1);
+  if (l->tmem) lower_tmem_open(l);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
@@ -235,9 +314,87 @@ static void drain(Lower *l, const Op *op) {
   lane_leave(b, loop);
 }
 
+/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+
+enum { BOX_ROWS = 16, BOX_COLUMNS = 32 }; /* of 4 bytes, as the map has them (gpu/specialize_rings.c) */
+
+static LaneValue *warp_number(Lower *l) {
+  LaneValue *warp = lane_2(&l->b, LANE_SHR, LK_U32, l->tid, lane_i32(&l->b, 5));
+  return lane_shfl(&l->b, SHUFFLE_IDX, warp, lane_i32(&l->b, 0));
+}
+
+static void warps_meet(Lower *l) { lane_barrier(&l->b, true); }
+
+static void wait_for_sums(Lower *l, bool read) {
+  LaneOp wait = {.code = LANE_BULK_WAIT, .read = read, .buffer = -1};
+  lane_op_raw(&l->b, wait, 0, NULL, 0, NULL);
+}
+
+/* The box's elements, whose rows and columns a warp's lanes and registers have; the rest number its boxes. */
+static int boxes_of(const Layout *layout, uint32_t inside, uint32_t *boxes) {
+  int count = 0;
+  for (int i = 0; i < layout->reg_bits + layout->lane_bits; i++)
+    if (layout->basis[i] & ~inside) boxes[count++] = layout->basis[i];
+  return count;
+}
+
+/* Each warp by itself brings what it holds to shared memory, when what it brought before has been read, and asks for
+ * it to be added: boxes of 16 rows, as products leave them. */
+static void add_boxes(Lower *l, const Op *op) {
+  LaneBuilder *b = &l->b;
+  const Value *v = op->in[1];
+  const Type *t = v->type;
+  const Layout *layout = v->layout;
+  int rank = op->in_count - 2, warps = layout->warp_bits, columns_bits = dot_log2(t->shape[1]);
+  uint32_t across = (uint32_t)t->shape[1] - 1, inside = (BOX_COLUMNS - 1) | (BOX_ROWS - 1) << columns_bits;
+  uint32_t boxes[F2_MAX], of_warp[3][F2_MAX]; /* bytes, columns, rows */
+  LaneKind kind = lane_kind_of(t);
+  F2Map map = lower_tile_map((int64_t[]){t->shape[0], t->shape[1]}, 1, lower_kind_shift(kind), false);
+  Place p = lower_place(l, "sums", kind, &map, 0);
+  l->out->buffers.at[p.buffer].align = 1024;
+  l->out->buffers.at[p.buffer].warp_local = true;
+  int count = boxes_of(layout, inside, boxes);
+  LaneValue **regs = lower_get(l, v), *warp = warp_number(l), *to[GPU_MAP_MOST_RANK], *starts[3];
+  wait_for_sums(l, true);
+  warps_meet(l);
+  lower_place_write(l, &p, regs, layout, 0);
+  lane_simple(b, LANE_FENCE_PROXY, 0, -1);
+  warps_meet(l);
+  for (int i = 0; i < warps; i++) {
+    uint32_t at = layout->basis[layout->reg_bits + layout->lane_bits + i];
+    of_warp[0][i] = f2_apply(&map, at) << p.shift, of_warp[1][i] = at & across, of_warp[2][i] = at >> columns_bits;
+  }
+  for (int i = 0; i < 3; i++) starts[i] = lower_linear(l, warps, of_warp[i], warp);
+  LaneValue *at = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p.buffer), starts[0]);
+  for (int i = 0; i < rank; i++) to[i] = lower_get(l, op->in[2 + i])[0];
+  LaneValue *column = lane_2(b, LANE_ADD, LK_S32, to[0], starts[1]),
+            *row = lane_2(b, LANE_ADD, LK_S32, to[1], starts[2]);
+  LaneOp *branch = lane_if(b, lane_setp(b, CMP_EQ, LK_S32, l->lane, lane_i32(b, 0)), false, 0, NULL);
+  for (int i = 0; i < 1 << count; i++) {
+    uint32_t box = 0;
+    for (int k = 0; k < count; k++) box ^= i >> k & 1 ? boxes[k] : 0;
+    to[0] = plus(l, column, (int)(box & across)), to[1] = plus(l, row, (int)(box >> columns_bits));
+    lane_tensor(b, LANE_TENSOR_RED, rank, at, (int64_t)f2_apply(&map, box) << p.shift, p.buffer, NULL,
+                lower_get(l, op->in[0])[0], to)
+        ->rmw = RMW_ADD;
+  }
+  lane_simple(b, LANE_BULK_COMMIT, 0, -1);
+  lane_yield(b, 0, NULL);
+  lane_enter(b, branch, 1);
+  lane_yield(b, 0, NULL);
+  lane_leave(b, branch);
+  l->has_sums = true;
+}
+
+void lower_tensor_close(Lower *l) {
+  if (l->has_sums) wait_for_sums(l, false);
+  l->has_sums = false;
+}
+
 void lower_tensor(Lower *l, Op *op) {
   switch (op->code) {
     case OP_RING_TENSOR: copy_box(l, op); break;
+    case OP_TENSOR_ADD: add_boxes(l, op); break;
     case OP_RING_FULL: wait_for(l, op, 0); break;
     case OP_RING_EMPTY: wait_for(l, op, EMPTY); break;
     case OP_RING_FREE: free_slot(l, op); break;

@@ -10,22 +10,32 @@
  *
  * which is what the image's map says anyway: a tile begins at map(line, k), where all xor'ed bits are zero. Only the
  * beginning differs between instructions, so that of each operand one word is computed and a constant is added.
+ *
+ * Elements of 32 bits must lie along k. Where a's lie across, threads load its words, of one k and two or four rows at
+ * a time, which the accumulator's layout has side by side (layout_is_wgmma_loaded). They need not be what the hardware
+ * calls neighbours: a row of the product is where its words are. Words of the next k's are loaded while products of the
+ * last ones run: a group of products is as large as registers for two allow.
  */
 #include "gpu/lower/dot.h"
 
-enum { MOST_COLUMNS = 8 }; /* log2 of an instruction's */
-enum { BESIDE_SUMS = 32 }; /* registers of a thread that an instruction's sums leave, lest ptxas refuse it */
+enum { MOST_COLUMNS = 8 };  /* log2 of an instruction's */
+enum { WORDS = 4 };         /* of a, that an instruction takes of a thread */
+enum { BESIDE_SUMS = 32 };  /* registers of a thread that an instruction's sums leave, lest ptxas refuse it */
+enum { BESIDE_WORDS = 56 }; /* and that a loop takes beside sums and words of a */
 
 typedef struct Operand {
   const DotOperand *o;
-  LaneValue *low; /* of descriptors: the warpgroup's beginning, and `leading` */
-  uint32_t high;
+  DotDescriptor is;  /* the warpgroup's */
+  LaneValue *thread; /* loaded: where the thread's words of the first k lie, and what bits that may have set */
+  uint32_t thread_bits;
 } Operand;
 
 typedef struct Wgmma {
   Operand a, x;
+  uint32_t row;                  /* of the accumulator: what hardware calls 8 rows further */
   int column_bits;               /* log2 of an instruction's columns */
   int block_bits, block[F2_MAX]; /* register bits of the accumulator that number the instructions of one k */
+  int steps;                     /* of k in a group of products */
 } Wgmma;
 
 /* Which warpgroup, for the assembler to see that it is one number for all of a warp. */
@@ -34,12 +44,50 @@ static LaneValue *warpgroup(Lower *l) {
   return lane_shfl(&l->b, SHUFFLE_IDX, group, lane_i32(&l->b, 0));
 }
 
+/* Lanes 4i + t hold the words of k's number t; rows lie as the accumulator has them. */
+static void find_loads(Lower *l, const Dot *d, const DotOperand *o, Operand *p) {
+  const Layout *acc = d->layout;
+  uint32_t columns[F2_MAX];
+  int bits = acc->lane_bits + acc->warp_bits;
+  for (int i = 0; i < bits; i++) {
+    uint32_t line = dot_line_of(&d->shape, o, acc->basis[acc->reg_bits + i]);
+    uint32_t v = i < 2 ? dot_k(&d->shape, o, 1u << i) : dot_line_begin(&d->shape, o, line);
+    columns[i] = f2_apply(&o->place.map, v) << o->place.shift;
+    p->thread_bits |= columns[i];
+  }
+  p->thread = lower_linear(l, bits, columns, l->tid);
+}
+
+void lower_dot_descriptor(Lower *l, const Dot *d, const DotOperand *o, LaneValue *at, DotDescriptor *p) {
+  LaneBuilder *b = &l->b;
+  int inner = o->along ? d->chunk_bits : o->outer, panel = dot_panel_bits(d),
+      span = inner < panel ? inner : panel; /* log2 of elements */
+  uint32_t row = 1u << (span + o->place.shift), rows = 1u << (o->along ? o->outer : d->chunk_bits),
+           mode = (uint32_t)(panel - span + 1);
+  uint32_t leading = o->along ? 16 : rows * row;
+  p->o = o;
+  p->high = (8 * row >> 4) | mode << 30;
+  p->low = lane_2(b, LANE_SHR, LK_U32, at, lane_i32(b, 4));
+  p->low = lane_2(b, LANE_ADD, LK_S32, p->low, lane_const(b, LT_B32, leading >> 4 << 16));
+}
+
+LaneValue *lower_dot_descriptor_at(Lower *l, const Dot *d, const DotDescriptor *p, uint32_t v, int k) {
+  const DotShape *s = &d->shape;
+  uint32_t at = dot_line_begin(s, p->o, dot_line_of(s, p->o, v)) ^ dot_k(s, p->o, (uint32_t)k);
+  uint32_t bytes = f2_apply(&p->o->place.map, at) << p->o->place.shift;
+  return lane_2(&l->b, LANE_ADD, LK_S32, p->low, lane_const(&l->b, LT_B32, bytes >> 4));
+}
+
 static void find_operand(Lower *l, const Dot *d, const DotOperand *o, Operand *p) {
   LaneBuilder *b = &l->b;
   const DotShape *s = &d->shape;
   const Layout *acc = d->layout;
   p->o = o;
   if (o->in_registers) return;
+  if (o->loaded) {
+    find_loads(l, d, o, p);
+    return;
+  }
   uint32_t columns[F2_MAX] = {0}, any = 0;
   int groups = acc->warp_bits - 2;
   for (int i = 0; i < groups; i++) {
@@ -50,14 +98,7 @@ static void find_operand(Lower *l, const Dot *d, const DotOperand *o, Operand *p
   LaneValue *at = lane_shared(b, o->place.buffer);
   if (any) at = lane_2(b, LANE_ADD, LK_S32, at, lower_linear(l, groups, columns, warpgroup(l)));
   if (o->begin) at = lane_2(b, LANE_ADD, LK_S32, at, o->begin);
-  int inner = o->along ? d->chunk_bits : o->outer, panel = dot_panel_bits(d),
-      span = inner < panel ? inner : panel; /* log2 of elements */
-  uint32_t row = 1u << (span + o->place.shift), rows = 1u << (o->along ? o->outer : d->chunk_bits),
-           mode = (uint32_t)(panel - span + 1);
-  uint32_t leading = o->along ? 16 : rows * row;
-  p->high = (8 * row >> 4) | mode << 30;
-  p->low = lane_2(b, LANE_SHR, LK_U32, at, lane_i32(b, 4));
-  p->low = lane_2(b, LANE_ADD, LK_S32, p->low, lane_const(b, LT_B32, leading >> 4 << 16));
+  lower_dot_descriptor(l, d, o, at, &p->is);
 }
 
 void lower_wgmma_begin(Lower *l, Dot *d) {
@@ -66,22 +107,73 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
   find_operand(l, d, &d->a, &m->a);
   find_operand(l, d, &d->x, &m->x);
   int registers = gpu_thread_registers(l->out->num_warps) - BESIDE_SUMS;
+  m->row = d->a.loaded ? 1u << d->shape.n : 8u << d->shape.n;
   m->column_bits = 3;
   while (m->column_bits < d->shape.n && m->column_bits < MOST_COLUMNS && 1 << m->column_bits <= registers &&
          layout_find_register(acc, 1u << m->column_bits) >= 0)
     m->column_bits++;
   for (int i = 0; i < acc->reg_bits; i++) {
-    uint32_t v = acc->basis[i], inside = ((1u << m->column_bits) - 1) | 8u << d->shape.n;
+    uint32_t v = acc->basis[i], inside = ((1u << m->column_bits) - 1) | m->row;
     if (v & ~inside) m->block[m->block_bits++] = i;
   }
+  m->steps = 1 << (d->chunk_bits - d->tile_bits);
+  if (!d->a.loaded) return;
+  /* two groups at least: a loop's next iteration must not load what products in flight read */
+  int words = (gpu_thread_registers(l->f->num_warps) - d->n - BESIDE_WORDS) / 2;
+  do m->steps /= 2;
+  while (m->steps > 1 && WORDS * m->steps << m->block_bits > words);
 }
 
-/* The low word of the tile's descriptor that begins at this element of the accumulator, and k (of the chunk). */
-static LaneValue *descriptor(Lower *l, const Dot *d, const Operand *p, uint32_t v, int k) {
-  const DotShape *s = &d->shape;
-  uint32_t at = dot_line_begin(s, p->o, dot_line_of(s, p->o, v)) ^ dot_k(s, p->o, (uint32_t)k);
-  uint32_t bytes = f2_apply(&p->o->place.map, at) << p->o->place.shift;
-  return lane_2(&l->b, LANE_ADD, LK_S32, p->low, lane_const(&l->b, LT_B32, bytes >> 4));
+/* Where the words of a k for the rows from this line on lie. */
+static LaneValue *address_of(Lower *l, const Dot *d, uint32_t line, int k, int64_t *imm) {
+  LaneBuilder *b = &l->b;
+  const Operand *p = &((Wgmma *)d->own)->a;
+  const Place *place = &p->o->place;
+  uint32_t at = dot_line_begin(&d->shape, p->o, line) ^ dot_k(&d->shape, p->o, (uint32_t)k);
+  uint32_t offset = f2_apply(&place->map, at) << place->shift, common = offset & p->thread_bits;
+  LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, p->thread, lane_const(b, LT_B32, common)) : p->thread;
+  if (p->o->begin) address = lane_2(b, LANE_ADD, LK_S32, address, p->o->begin);
+  *imm = (int64_t)(offset ^ common);
+  return lane_2(b, LANE_ADD, LK_S32, lane_shared(b, place->buffer), address);
+}
+
+/* The first element of block i. */
+static uint32_t block_at(const Dot *d, const Wgmma *m, int i) {
+  uint32_t v = 0;
+  for (int k = 0; k < m->block_bits; k++)
+    if (i >> k & 1) v ^= d->layout->basis[m->block[k]];
+  return v;
+}
+
+/* tf32 has 10 bits of a fraction. The hardware cuts off what is below, of both operands, so that sums come out too
+ * small, by 0.7 * 2^-11 of themselves for each. x's elements it reads from memory; but a word that a thread has loaded
+ * is rounded up before, to the next number of 10 bits unless it is one. What both do to a sum is then nothing in the
+ * mean: errors are those of numbers rounded to nearest. */
+static LaneValue *rounded_up(Lower *l, LaneValue *word) {
+  LaneBuilder *b = &l->b;
+  LaneValue *power = lane_2(b, LANE_AND, LK_B32, word, lane_const(b, LT_B32, 0xff800000)); /* of two, with the sign */
+  return lane_3(b, LANE_FMA, LK_F32, power, lane_f32(b, 0x1p-10f - 0x1p-23f), word);
+}
+
+/* The words of a for all blocks of a step: an access brings two rows, or four, which two blocks take. Blocks that
+ * differ in columns alone take the same. */
+static void load_words(Lower *l, const Dot *d, int k, LaneValue **out) {
+  const Wgmma *m = d->own;
+  int blocks = 1 << m->block_bits, each = layout_find_register(d->layout, 2u << d->shape.n) == 2 ? 4 : 2;
+  LaneValue ***rows = NEW_N(l->cx->arena, LaneValue **, blocks);
+  for (int half = 0; half < 2; half++)
+    for (int i = 0; i < blocks; i++) {
+      int line = (int)dot_line_of(&d->shape, &d->a, block_at(d, m, i)), begin = line & -each, from = 0;
+      while ((int)dot_line_of(&d->shape, &d->a, block_at(d, m, from)) != begin) from++;
+      if (from == i) {
+        rows[i] = lower_array(l, each);
+        int64_t imm;
+        LaneValue *address = address_of(l, d, (uint32_t)begin, k + 4 * half, &imm);
+        lower_vector_load(l, d->kind, each, address, imm, d->a.place.buffer, NULL, rows[i]);
+        for (int r = 0; r < each; r++) rows[i][r] = rounded_up(l, rows[i][r]);
+      }
+      for (int r = 0; r < 2; r++) out[WORDS * i + 2 * half + r] = rows[from][line - begin + r];
+    }
 }
 
 /* The four words of a that a thread holds: rows 8 * (i & 1) further, k's of half a step * (i >> 1). */
@@ -97,7 +189,7 @@ static void words_of(Lower *l, const Dot *d, uint32_t v, int k, LaneValue *out[4
 
 /* Accumulator i of the instruction whose block begins at v. */
 static int register_of(const Dot *d, uint32_t v, int i) {
-  uint32_t row = i >> 1 & 1 ? 8u << d->shape.n : 0, column = 8 * (uint32_t)(i >> 2) + (uint32_t)(i & 1);
+  uint32_t row = i >> 1 & 1 ? ((const Wgmma *)d->own)->row : 0, column = 8 * (uint32_t)(i >> 2) + (uint32_t)(i & 1);
   return layout_find_register(d->layout, v ^ row ^ column);
 }
 
@@ -108,43 +200,56 @@ static bool all_zero(LaneValue *const *regs, int n) {
   return true;
 }
 
-/* The first element of block i. */
-static uint32_t block_at(const Dot *d, const Wgmma *m, int i) {
-  uint32_t v = 0;
-  for (int k = 0; k < m->block_bits; k++)
-    if (i >> k & 1) v ^= d->layout->basis[m->block[k]];
-  return v;
+/* Products of some steps, as a group. words: of a, that threads hold; NULL: it lies in memory. */
+static void multiply(Lower *l, Dot *d, int from, int steps, LaneValue *const *words) {
+  LaneBuilder *b = &l->b;
+  const Wgmma *m = d->own;
+  int n = (1 << m->column_bits) / 2, blocks = 1 << m->block_bits;
+  LaneValue **acc = lower_array(l, n);
+  bool mixed;
+  LaneKind kind = lower_mma_kind(d, &mixed);
+  lane_simple(b, LANE_WGMMA_FENCE, 0, -1);
+  for (int i = 0; i < steps * blocks; i++) {
+    int k = (from + i / blocks) << d->tile_bits;
+    uint32_t v = block_at(d, m, i % blocks);
+    for (int r = 0; r < n; r++) acc[r] = d->acc[register_of(d, v, r)];
+    LaneValue *low = words ? NULL : lower_dot_descriptor_at(l, d, &m->a.is, v, k);
+    bool zero = all_zero(acc, n);
+    lane_wgmma(b, kind, mixed, words != NULL, words ? words + WORDS * i : &low,
+               lower_dot_descriptor_at(l, d, &m->x.is, v, k), m->a.is.high | (uint64_t)m->x.is.high << 32,
+               !words && !d->a.along, !d->x.along, n, zero ? NULL : acc, acc);
+    for (int r = 0; r < n; r++) d->acc[register_of(d, v, r)] = acc[r];
+  }
+  lane_simple(b, LANE_WGMMA_COMMIT, 0, -1);
+}
+
+/* Whether a wait after the product, in its block, leaves its last group in flight at most. */
+static bool is_waited_for(const Dot *d) {
+  for (const Op *op = d->op->next; op; op = op->next)
+    if (op->code == OP_DOT_WAIT) return op->attr[0] <= 1;
+  return false;
 }
 
 void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
   LaneBuilder *b = &l->b;
-  Wgmma *m = d->own;
-  int n = (1 << m->column_bits) / 2, chunk = 1 << d->chunk_bits;
-  LaneValue **acc = lower_array(l, n), **words = NULL;
-  bool mixed;
-  LaneKind kind = lower_mma_kind(d, &mixed);
-  int step = 1 << d->tile_bits, steps = chunk / step, blocks = 1 << m->block_bits;
-  if (d->a.in_registers) { /* before the fence, which makes them seen */
-    words = lower_array(l, 4 * steps * blocks);
-    for (int i = 0; i < steps * blocks; i++)
-      words_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + i / blocks * step, words + 4 * i);
+  const Wgmma *m = d->own;
+  int steps = 1 << (d->chunk_bits - d->tile_bits), blocks = 1 << m->block_bits;
+  bool held = d->a.in_registers || d->a.loaded;
+  for (int from = 0; from < steps; from += m->steps) {
+    LaneValue **words = held ? lower_array(l, WORDS * m->steps * blocks) : NULL;
+    for (int i = 0; i < m->steps && d->a.loaded; i++)
+      load_words(l, d, (from + i) << d->tile_bits, words + WORDS * i * blocks);
+    for (int i = 0; i < m->steps * blocks && d->a.in_registers; i++)
+      words_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + ((from + i / blocks) << d->tile_bits),
+               words + WORDS * i);
+    multiply(l, d, from, m->steps, words);
+    bool last = from + m->steps == steps; /* registers of the group before are to be free */
+    if (!last || (d->a.loaded && d->pending && !is_waited_for(d))) lane_wgmma_wait(b, 1, 0, NULL, NULL);
   }
-  lane_simple(b, LANE_WGMMA_FENCE, 0, -1);
-  for (int i = 0; i < steps * blocks; i++) {
-    int k = i / blocks * step;
-    uint32_t v = block_at(d, m, i % blocks);
-    for (int r = 0; r < n; r++) acc[r] = d->acc[register_of(d, v, r)];
-    LaneValue *low = words ? NULL : descriptor(l, d, &m->a, v, k);
-    bool zero = all_zero(acc, n);
-    lane_wgmma(b, kind, mixed, words != NULL, words ? words + 4 * i : &low, descriptor(l, d, &m->x, v, k),
-               m->a.high | (uint64_t)m->x.high << 32, !words && !d->a.along, !d->x.along, n, zero ? NULL : acc, acc);
-    for (int r = 0; r < n; r++) d->acc[register_of(d, v, r)] = acc[r];
-  }
-  lane_simple(b, LANE_WGMMA_COMMIT, 0, -1);
   if (!d->pending) lane_wgmma_wait(b, 0, d->n, d->acc, d->acc);
   for (int k = 0; k < 2; k++) {
     const DotOperand *o = k ? &d->x : &d->a;
-    if (o->in_registers) continue;
+    if (o->in_registers || o->loaded) continue;
     lane_simple(b, LANE_SHARED_READ, 0, o->place.buffer);
     if (d->pending) vec_push(l->cx->arena, &l->in_flight, o->place.buffer);
   }

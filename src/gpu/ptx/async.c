@@ -11,7 +11,7 @@
  */
 #include "gpu/ptx/ptx.h"
 
-static Arg high_word(Ptx *p, uint32_t bits) {
+Arg ptx_word(Ptx *p, uint32_t bits) {
   for (int i = 0; i < p->high_count; i++)
     if (p->high[i].bits == bits) return p->high[i].reg;
   Arg reg = ptx_const_reg(p, LT_B32, bits);
@@ -22,8 +22,8 @@ static Arg high_word(Ptx *p, uint32_t bits) {
   return reg;
 }
 
-static Arg descriptor(Ptx *p, const LaneValue *low, uint32_t high) {
-  Arg l = ptx_reg(p, low), h = high_word(p, high), d = ptx_fresh(p, LT_B64);
+Arg ptx_descriptor(Ptx *p, const LaneValue *low, uint32_t high) {
+  Arg l = ptx_reg(p, low), h = ptx_word(p, high), d = ptx_fresh(p, LT_B64);
   ptx_open(p, NULL, "mov.b64 ");
   put(p, d.s);
   put(p, ", {");
@@ -34,8 +34,7 @@ static Arg descriptor(Ptx *p, const LaneValue *low, uint32_t high) {
   return d;
 }
 
-/* Brings what is not there yet into the results' registers; whether there was such. */
-static bool move_in(Ptx *p, const LaneOp *op, LaneValue *const *from) {
+bool ptx_move_in(Ptx *p, const LaneOp *op, LaneValue *const *from) {
   bool any = false;
   for (int i = 0; i < op->out_count; i++) {
     if (ptx_value(p, op->out[i]) == ptx_value(p, from[i])) continue;
@@ -45,7 +44,7 @@ static bool move_in(Ptx *p, const LaneOp *op, LaneValue *const *from) {
   return any;
 }
 
-static void put_list(Ptx *p, int n, LaneValue *const *values) {
+void ptx_put_list(Ptx *p, int n, LaneValue *const *values) {
   for (int i = 0; i < n; i++) {
     put(p, i ? ", " : "{");
     put(p, ptx_reg(p, values[i]).s);
@@ -58,9 +57,9 @@ void ptx_wgmma(Ptx *p, const LaneOp *op) {
   bool adds = first < op->in_count, registers = first == 5;
   uint64_t high = (uint64_t)op->imm;
   if (p->target->sm != 90) diag_fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no wgmma", p->target->name);
-  if (adds && move_in(p, op, op->in + first)) put(p, "\twgmma.fence.sync.aligned;\n");
-  Arg a = registers ? ptx_text("") : descriptor(p, op->in[0], (uint32_t)high),
-      x = descriptor(p, op->in[first - 1], (uint32_t)(high >> 32));
+  if (adds && ptx_move_in(p, op, op->in + first)) put(p, "\twgmma.fence.sync.aligned;\n");
+  Arg a = registers ? ptx_text("") : ptx_descriptor(p, op->in[0], (uint32_t)high),
+      x = ptx_descriptor(p, op->in[first - 1], (uint32_t)(high >> 32));
   const char *types[] = {lane_kind_info[lane_mma_sum(op->kind)].name, ptx_mma_type(op->kind),
                          ptx_mma_type(lane_mma_other(op))};
   put(p, "\twgmma.mma_async.sync.aligned.m64n");
@@ -72,9 +71,9 @@ void ptx_wgmma(Ptx *p, const LaneOp *op) {
     put(p, types[i]);
   }
   put(p, " ");
-  put_list(p, n, op->out);
+  ptx_put_list(p, n, op->out);
   put(p, ", ");
-  if (registers) put_list(p, 4, op->in);
+  if (registers) ptx_put_list(p, 4, op->in);
   else put(p, a.s);
   put(p, ", ");
   put(p, x.s);
@@ -90,7 +89,7 @@ void ptx_wgmma(Ptx *p, const LaneOp *op) {
 void ptx_wgmma_wait(Ptx *p, const LaneOp *op) {
   ptx_open(p, NULL, "wgmma.wait_group.sync.aligned");
   ptx_args_of(p, ptx_int(op->imm));
-  move_in(p, op, op->in);
+  ptx_move_in(p, op, op->in);
 }
 
 void ptx_cp_async(Ptx *p, const LaneOp *op) {
@@ -127,12 +126,18 @@ void ptx_map_param(Ptx *p, const LaneValue *to, int i) {
   ptx_args_of(p, r, r);
 }
 
-static void wait_for_phase(Ptx *p, const LaneOp *op) {
+void ptx_wait(Ptx *p, const LaneOp *op, const LaneValue *where) {
   Arg at = ptx_address(p, op), parity = ptx_reg(p, op->in[1]), done = ptx_fresh(p, LT_PRED), label = ptx_text("$wait");
   strcat(label.s, ptx_int(++p->labels).s);
+  Arg asks = where ? ptx_reg(p, where) : done;
+  if (where) {
+    ptx_open(p, NULL, "not.pred");
+    ptx_args_of(p, done, asks);
+  }
   put(p, label.s);
-  put(p, ":\n");
-  ptx_open(p, NULL, "mbarrier.try_wait.parity.shared::cta.b64");
+  put(p, ":\n\t");
+  if (where) put(p, "@"), put(p, asks.s), put(p, " ");
+  put(p, "mbarrier.try_wait.parity.shared::cta.b64");
   ptx_args_of(p, done, at, parity);
   put(p, "\t@!");
   put(p, done.s);
@@ -143,7 +148,7 @@ static void wait_for_phase(Ptx *p, const LaneOp *op) {
 void ptx_mbar(Ptx *p, const LaneOp *op) {
   needs_sm_90(p, op);
   if (op->code == LANE_MBAR_WAIT) {
-    wait_for_phase(p, op);
+    ptx_wait(p, op, NULL);
     return;
   }
   Arg at = ptx_address(p, op);

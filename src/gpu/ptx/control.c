@@ -186,12 +186,30 @@ void ptx_while(Ptx *p, const LaneOp *op) {
 }
 
 static void results(Ptx *p, const LaneOp *op, const LaneBlock *body) {
-  for (int i = 0; i < op->out_count; i++) copy_one(p, op->out[i], body->last->in[i]);
+  copy_scratch(p);
+  if (op->out_count) copy_all(p, op->out_count, op->out, body->last->in);
 }
 
 static bool is_empty(const LaneBlock *b) { return !b->first || b->first->code == LANE_YIELD; }
 
+/* The block's wait for a phase, where nothing else is in it that has effects. */
+static const LaneOp *lone_wait(const LaneBlock *b) {
+  const LaneOp *wait = NULL;
+  for (const LaneOp *op = b->first; op && op->code != LANE_YIELD; op = op->next) {
+    if (op->code != LANE_MBAR_WAIT && !lane_op_is_pure(op)) return NULL;
+    if (wait) return NULL;
+    if (op->code == LANE_MBAR_WAIT) wait = op;
+  }
+  return wait;
+}
+
 void ptx_if(Ptx *p, const LaneOp *op) {
+  const LaneOp *wait = op->out_count == 0 && is_empty(op->body[1]) ? lone_wait(op->body[0]) : NULL;
+  if (wait) { /* a loop that is left at once, over which the assembler moves as little as over any other wait */
+    for (const LaneOp *inner = op->body[0]->first; inner != wait; inner = inner->next) p->print_op(p, inner);
+    ptx_wait(p, wait, op->in[0]);
+    return;
+  }
   int number = ++p->labels;
   Arg pred = ptx_reg(p, op->in[0]);
   bool nothing = op->out_count == 0 && is_empty(op->body[1]);

@@ -212,9 +212,9 @@ void ptx_atomic(Ptx *p, const LaneOp *op) {
   for (int i = 0; i < n; i++) /* of halves, _ crashes ptxas 13.0 */
     results[i] = op->out_count ? ptx_reg(p, op->out[i]) : half ? ptx_fresh(p, lane_kind_info[k].type) : ptx_text("_");
   ptx_open(p, op, red ? "red" : "atom");
+  put(p, space_name(op));
   put(p, sems[op->sem]);
   put(p, scopes[op->scope]);
-  put(p, space_name(op));
   put(p, ".");
   put(p, rmw_name(op->rmw));
   if (add_half) put(p, ".noftz");

@@ -142,8 +142,14 @@ static void print_op(Ptx *p, const LaneOp *op) {
     case LANE_ATOM: ptx_atomic(p, op); break;
     case LANE_SHFL: ptx_shuffle(p, op); break;
     case LANE_LDMATRIX: ptx_ldmatrix(p, op); break;
-    case LANE_MMA: ptx_mma(p, op); break;
-    case LANE_WGMMA: ptx_wgmma(p, op); break;
+    case LANE_MMA:
+      ptx_mma(p, op);
+      p->tensor_products++;
+      break;
+    case LANE_WGMMA:
+      ptx_wgmma(p, op);
+      p->tensor_products++;
+      break;
     case LANE_WGMMA_WAIT: ptx_wgmma_wait(p, op); break;
     case LANE_CP_ASYNC: ptx_cp_async(p, op); break;
     case LANE_WGMMA_FENCE: put(p, "\twgmma.fence.sync.aligned;\n"); break;
@@ -168,6 +174,17 @@ static void print_op(Ptx *p, const LaneOp *op) {
     case LANE_PREFETCH_MAP:
     case LANE_ELECT:
     case LANE_SETMAXNREG: ptx_bulk(p, op); break;
+    case LANE_TMEM_MMA: p->tensor_products++; /* FALLTHROUGH */
+    case LANE_TMEM_COMMIT:
+    case LANE_TMEM_ALLOC:
+    case LANE_TMEM_RELINQUISH:
+    case LANE_TMEM_DEALLOC:
+    case LANE_TMEM_LD:
+    case LANE_TMEM_ST:
+    case LANE_TMEM_WAIT_LD:
+    case LANE_TMEM_WAIT_ST:
+    case LANE_TMEM_FENCE_BEFORE:
+    case LANE_TMEM_FENCE_AFTER: ptx_tmem(p, op); break;
     case LANE_VOTE: ptx_vote(p, op); break;
     case LANE_REDUX: ptx_redux(p, op); break;
     case LANE_BARRIER:
@@ -250,6 +267,7 @@ static void put_module(Buf *out, Ptx *p) {
   put_params(out, f);
   p->said.threads = 32 * f->num_warps;
   buf_printf(out, ")\n.reqntid %d\n", p->said.threads);
+  if (f->max_registers) buf_printf(out, ".maxnreg %d\n", f->max_registers);
   if (p->one_block) buf_puts(out, ".minnctapersm 1\n");
   else p->said.bounds_end = out->n;
   buf_puts(out, "{\n");
@@ -276,6 +294,7 @@ GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines
     p->out = &p->body;
     ptx_block(p, f->body);
     put_module(out, p);
+    if (p->tensor_products) p->said.room = gpu_occupancy(t, 0, f->shared_bytes, f->num_warps).blocks;
     p->said.has_lines = p->sources.n > 0;
     p->said.is_product = p->sums >= t->budgets->many_sums && p->barriers && !p->shuffles;
     context_end_try(f->cx);

@@ -33,7 +33,7 @@ struct Ptx {
   struct {
     uint32_t bits;
     Arg reg;
-  } high[4]; /* descriptors' high words, in registers */
+  } high[8]; /* words of descriptors that are constants, in registers */
   int high_count;
   Arg policy[3]; /* evict first, evict last: the register of the policy for the L2 cache; "": none yet */
   bool lines;
@@ -42,7 +42,7 @@ struct Ptx {
   const Span *span; /* of the last .loc */
   VEC(const Source *) sources;
   GpuPtx said; /* what has been printed so far */
-  int sums, shuffles, barriers;
+  int sums, shuffles, barriers, tensor_products;
   struct PtxCopy *copies;                     /* scratch of parallel copies, by value id */
   void (*print_op)(Ptx *p, const LaneOp *op); /* any operation (ptx.c) */
 };
@@ -102,10 +102,22 @@ void ptx_wgmma(Ptx *p, const LaneOp *op);
 void ptx_wgmma_wait(Ptx *p, const LaneOp *op);
 void ptx_cp_async(Ptx *p, const LaneOp *op);
 void ptx_mbar(Ptx *p, const LaneOp *op);
+void ptx_wait(Ptx *p, const LaneOp *op, const LaneValue *where); /* for a phase, where that holds; NULL: always */
 void ptx_tensor(Ptx *p, const LaneOp *op);
 void ptx_bulk(Ptx *p, const LaneOp *op); /* what else is of sm_90's copies: groups, fences, maps, elect, setmaxnreg */
 void ptx_map_param(Ptx *p, const LaneValue *to, int i);
 Arg ptx_address(Ptx *p, const LaneOp *op); /* memory.c: "[%rd1+16]", of the operation's first operand */
+
+/* What tensor memory's operations share with them: a constant in a register that is made once; the descriptor of an
+ * operand in shared memory; registers in braces; and what brings operands that are not there yet into the results'
+ * registers, and says whether there were such. */
+Arg ptx_word(Ptx *p, uint32_t bits);
+Arg ptx_descriptor(Ptx *p, const LaneValue *low, uint32_t high);
+void ptx_put_list(Ptx *p, int n, LaneValue *const *values);
+bool ptx_move_in(Ptx *p, const LaneOp *op, LaneValue *const *from);
+
+/* ---- ptx/tmem.c -------------------------------------------------------------------------------------------------- */
+void ptx_tmem(Ptx *p, const LaneOp *op); /* any of tensor memory's */
 
 /* ---- ptx/record.c ------------------------------------------------------------------------------------------------ */
 void ptx_record_registers(Buf *out);

@@ -15,6 +15,11 @@
  * loop (not outside, where a further turn of an outer loop would want it again) and the loop is all that still takes
  * it, once. next      What is yielded is written into the carried value's register, when it is made in the body's own
  * block by an operation of one instruction, after the last use of the carried value.
+ *
+ *     %t = if %all { yield %s } else { yield select %seen, %s, %low }      the first branch has nothing to copy
+ *
+ *   branch    A result lies where one branch finds it, when that was made in the block around and nobody takes it
+ * behind the branches.
  */
 #include "gpu/ptx/ptx.h"
 
@@ -27,6 +32,7 @@ typedef struct Share {
   Ptx *p;
   Use *uses;  /* by value id */
   int *begin; /* by value id: the number of the operation that makes it */
+  int *end;   /* the same: of its end, where it has bodies */
   int *last;  /* by value id: the last use of all that lie in its register, once it has been given away */
   int position;
 } Share;
@@ -60,6 +66,7 @@ static void number_block(Share *s, const LaneBlock *b, Taken *outside) {
     Taken inside = {0};
     for (int k = 0; k < 2 && op->body[k]; k++) number_block(s, op->body[k], &inside);
     int end = ++s->position;
+    for (int i = 0; i < op->out_count; i++) s->end[op->out[i]->id] = end;
     for (int i = 1; i < 3 && op->code == LANE_FOR; i++)
       use(s, op->in[i], end); /* every iteration asks for bound and step */
     for (int i = 0; i < inside.list.n; i++) {
@@ -126,6 +133,24 @@ static void next_in_place(Share *s, const LaneOp *loop) {
   }
 }
 
+static bool is_taken(const Share *s, const LaneOp *branch, int count, const LaneValue *place) {
+  for (int i = 0; i < count; i++)
+    if (ptx_value(s->p, branch->out[i]) == place) return true;
+  return false;
+}
+
+static void branch_in_place(Share *s, const LaneOp *branch) {
+  for (int i = 0; i < branch->out_count; i++)
+    for (int k = 0; k < 2; k++) {
+      const LaneValue *v = branch->body[k]->last->in[i], *place = ptx_value(s->p, v), *out = branch->out[i];
+      int last = last_of(s, v) > last_of(s, place) ? last_of(s, v) : last_of(s, place);
+      if (home(v) != branch->block || !may_be_overwritten(v) || !may_be_overwritten(place)) continue;
+      if (last > s->end[out->id] || is_taken(s, branch, i, place)) continue;
+      lay(s, out, v);
+      break;
+    }
+}
+
 /* A product's results, and a wait's, lie where its accumulators lay, where nobody else needs those any more: copies
  * would make the assembler wait for each product. */
 static void tie(Share *s, const LaneOp *op) {
@@ -141,8 +166,9 @@ static void tie(Share *s, const LaneOp *op) {
 static void visit_block(Share *s, const LaneBlock *b) {
   stack_guard();
   for (const LaneOp *op = b->first; op; op = op->next) {
-    if (op->code == LANE_WGMMA || op->code == LANE_WGMMA_WAIT) tie(s, op);
+    if (op->code == LANE_WGMMA || op->code == LANE_WGMMA_WAIT || op->code == LANE_TMEM_WAIT_LD) tie(s, op);
     for (int k = 0; k < 2 && op->body[k]; k++) visit_block(s, op->body[k]);
+    if (op->code == LANE_IF) branch_in_place(s, op);
     if (op->code != LANE_FOR) continue;
     next_in_place(s, op);
     begin_in_place(s, op);
@@ -153,6 +179,7 @@ void ptx_share(Ptx *p) {
   Share s = {.p = p};
   s.uses = NEW_N(p->cx->arena, Use, p->f->value_count + 1);
   s.begin = NEW_N(p->cx->arena, int, p->f->value_count + 1);
+  s.end = NEW_N(p->cx->arena, int, p->f->value_count + 1);
   s.last = NEW_N(p->cx->arena, int, p->f->value_count + 1);
   number_block(&s, p->f->body, NULL);
   visit_block(&s, p->f->body);

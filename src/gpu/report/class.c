@@ -29,7 +29,10 @@ GpuClass gpu_op_class(const LaneOp *op) {
     case LANE_ST: return shared ? GC_STORE_SHARED : GC_STORE_GLOBAL;
     case LANE_LDMATRIX: return GC_LOAD_SHARED;
     case LANE_MMA:
-    case LANE_WGMMA: return GC_TENSOR;
+    case LANE_WGMMA:
+    case LANE_TMEM_MMA: return GC_TENSOR;
+    case LANE_TMEM_LD: return GC_LOAD_SHARED;
+    case LANE_TMEM_ST: return GC_STORE_SHARED;
     case LANE_TENSOR_LOAD:
     case LANE_TENSOR_STORE:
     case LANE_TENSOR_RED:
@@ -53,6 +56,14 @@ GpuClass gpu_op_class(const LaneOp *op) {
     case LANE_WGMMA_FENCE:
     case LANE_WGMMA_COMMIT:
     case LANE_WGMMA_WAIT:
+    case LANE_TMEM_COMMIT:
+    case LANE_TMEM_ALLOC:
+    case LANE_TMEM_RELINQUISH:
+    case LANE_TMEM_DEALLOC:
+    case LANE_TMEM_WAIT_LD:
+    case LANE_TMEM_WAIT_ST:
+    case LANE_TMEM_FENCE_BEFORE:
+    case LANE_TMEM_FENCE_AFTER:
     case LANE_CP_COMMIT:
     case LANE_CP_WAIT: return GC_BARRIER;
     case LANE_FOR:
@@ -128,7 +139,8 @@ int gpu_op_instructions(const LaneOp *op) {
   }
 }
 
-int gpu_product_bytes(const LaneOp *wgmma) {
-  int columns = 2 * wgmma->out_count, rows = lane_wgmma_inputs(wgmma) == 2 ? 64 : 0;
+int gpu_product_bytes(const LaneOp *op) {
+  if (op->code == LANE_TMEM_MMA) return 2 * 16 * (op->rows + op->columns);
+  int columns = 2 * op->out_count, rows = lane_wgmma_inputs(op) == 2 ? 64 : 0;
   return 2 * 16 * (rows + columns);
 }

@@ -89,7 +89,8 @@ static void move_on(Groups *g, const Groups *before, double turns) {
 
 /* What goes on by itself, and waits for it; t: when the operation's operands are there. */
 static void go_async(Path *p, const LaneOp *op, double t) {
-  enum { COPY = 600, PRODUCT = 32, RATE = 2048 }; /* latencies; multiply-adds a cycle of a multiprocessor */
+  /* latencies; multiply-adds a cycle of a multiprocessor */
+  enum { COPY = 600, PRODUCT = 32, RATE = 2048, TMEM_RATE = 4096 };
   double until = 0;
   switch (op->code) {
     case LANE_CP_ASYNC:
@@ -99,6 +100,14 @@ static void go_async(Path *p, const LaneOp *op, double t) {
       p->tensor = (t > p->tensor ? t : p->tensor) + 64.0 * 16 * 2 * op->out_count / RATE;
       p->products.open = p->tensor + PRODUCT;
       for (int i = 0; i < op->out_count; i++) set(p, op->out[i], t); /* the next one waits for the tensor cores alone */
+      break;
+    case LANE_TMEM_MMA:
+      p->tensor = (t > p->tensor ? t : p->tensor) + (double)op->rows * 16 * op->columns / TMEM_RATE;
+      p->products.open = p->tensor + PRODUCT;
+      break;
+    case LANE_TMEM_LD:
+      until = p->products.open;
+      for (int i = 0; i < op->out_count; i++) set(p, op->out[i], t > until ? t : until);
       break;
     case LANE_CP_COMMIT: commit(&p->copies); break;
     case LANE_WGMMA_COMMIT: commit(&p->products); break;
@@ -117,6 +126,8 @@ static bool is_async(const LaneOp *op) {
     case LANE_CP_ASYNC:
     case LANE_CP_COMMIT:
     case LANE_CP_WAIT:
+    case LANE_TMEM_MMA:
+    case LANE_TMEM_LD:
     case LANE_WGMMA:
     case LANE_WGMMA_COMMIT:
     case LANE_WGMMA_WAIT: return true;

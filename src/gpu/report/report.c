@@ -55,7 +55,7 @@ typedef struct Counter {
   LaneSim *sim;
   VEC(int64_t *) free_rows;
   VEC(Site) sites;
-  VEC(const LaneOp *) products; /* of warpgroups, which read shared memory by themselves */
+  VEC(const LaneOp *) products; /* that read shared memory by themselves */
   Map *rooms;                   /* LaneBlock -> Room */
   const LaneBlock *last_block;  /* and what was found for it */
   const Room *last_room;
@@ -78,7 +78,7 @@ static void number_op(LaneOp *op, void *arg) {
     c->width += 2;
   }
   op->note = NULL;
-  if (op->code == LANE_WGMMA) vec_push(c->arena, &c->products, op);
+  if (op->code == LANE_WGMMA || op->code == LANE_TMEM_MMA) vec_push(c->arena, &c->products, op);
   if (op->code == LANE_CP_ASYNC)
     for (int shared = 0; shared < 2; shared++, c->width += NUMBERS)
       vec_push(c->arena, &c->sites,
@@ -417,16 +417,17 @@ static void put_accesses(Counter *c, const int64_t *sum) {
   }
   for (int i = 0; i < c->products.n; i++) {
     const LaneOp *op = c->products.at[i];
-    int64_t times = sum[budget_of(c, op)->at] / GROUP_WARPS, passes = gpu_product_bytes(op) / GPU_L1_BYTES * times;
+    int warps = op->code == LANE_WGMMA ? GROUP_WARPS : 1; /* that issue it */
+    int64_t times = sum[budget_of(c, op)->at] / warps, passes = gpu_product_bytes(op) / GPU_L1_BYTES * times;
     GpuAccess a = {.span = op->span,
                    .op = op,
                    .count = 1,
-                   .bytes = gpu_product_bytes(op) / (32 * GROUP_WARPS), /* a thread's share */
+                   .bytes = gpu_product_bytes(op) / (32 * warps), /* a thread's share */
                    .shared = true,
                    .in_loop = in_loop(op),
                    .known = !map_get(c->slice->unknown, op),
                    .requests = times,
-                   .lanes = 32 * GROUP_WARPS * times,
+                   .lanes = 32 * warps * times,
                    .wavefronts = passes,
                    .ideal_wavefronts = passes};
     add_access(r, &a);

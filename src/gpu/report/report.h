@@ -92,7 +92,7 @@ int gpu_op_instructions(const LaneOp *op);
 GpuClass gpu_op_class(const LaneOp *op);
 /* What a product of a warpgroup reads of shared memory: 16 k's of its columns, and of 64 rows unless registers hold
  * them. */
-int gpu_product_bytes(const LaneOp *wgmma);
+int gpu_product_bytes(const LaneOp *op);
 enum { GPU_FRAME = 7 }; /* instructions that a warp begins and ends with beside those of the lane IR */
 typedef double (*GpuEntered)(void *arg, const LaneBlock *b); /* by how many warps in all */
 double gpu_block_cycles(const LaneFunc *f, GpuEntered entered, void *arg);

@@ -28,7 +28,8 @@ typedef struct Summary {
   Context *cx;
   const LaneFunc *f;
   VEC(Row) rows;
-  int group_products, group_columns; /* of warpgroups; the widest one's */
+  int group_products, group_columns;                          /* of warpgroups; the widest one's */
+  int tmem_products, tmem_rows, tmem_columns, tmem_allocated; /* likewise, of those that add to tensor memory */
   int warps, copying_warps;
   int block_barriers, warp_barriers, shuffles, products, shared_loads, shared_stores, asms;
 } Summary;
@@ -41,7 +42,7 @@ static const LaneOp *loop_of(const LaneOp *op) {
 
 /* Of a copy by a tensor map, which is a parameter of the kernel. */
 static int box_bytes(const LaneFunc *f, const LaneOp *op) {
-  const LaneValue *map = op->in[2];
+  const LaneValue *map = op->in[op->code == LANE_TENSOR_LOAD ? 2 : 1];
   int number = map->def ? (int)map->def->imm : map->index, first = f->param_count - f->maps, bytes;
   if (!f->plan || number < first || number - first >= f->plan->map_count) return 0;
   const GpuMapPlan *m = &f->plan->maps[number - first];
@@ -52,7 +53,7 @@ static int box_bytes(const LaneFunc *f, const LaneOp *op) {
 
 static int access_bytes(const LaneFunc *f, const LaneOp *op) {
   if (op->code == LANE_CP_ASYNC) return op->bits / 8;
-  if (op->code == LANE_TENSOR_LOAD) return box_bytes(f, op);
+  if (op->code == LANE_TENSOR_LOAD || op->code == LANE_TENSOR_STORE) return box_bytes(f, op);
   int n = op->code == LANE_LD ? op->out_count : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
   return n * lane_kind_info[op->kind].bits / 8;
 }
@@ -74,16 +75,23 @@ static void count_op(LaneOp *op, void *arg) {
       s->group_products++;
       if (2 * op->out_count > s->group_columns) s->group_columns = 2 * op->out_count;
       return;
+    case LANE_TMEM_MMA:
+      s->tmem_products++;
+      if (op->rows > s->tmem_rows) s->tmem_rows = op->rows;
+      if (op->columns > s->tmem_columns) s->tmem_columns = op->columns;
+      return;
+    case LANE_TMEM_ALLOC: s->tmem_allocated = op->columns; return;
     case LANE_LDMATRIX: s->shared_loads++; return;
     case LANE_ASM: s->asms++; return;
     case LANE_LD:
     case LANE_ST:
     case LANE_CP_ASYNC:
     case LANE_TENSOR_LOAD:
+    case LANE_TENSOR_STORE:
     case LANE_ATOM: break;
     default: return;
   }
-  if (op->space == SPACE_SHARED && op->code != LANE_CP_ASYNC && op->code != LANE_TENSOR_LOAD) {
+  if (op->space == SPACE_SHARED && op->code != LANE_CP_ASYNC && !lane_is_tensor(op->code)) {
     ++*(op->code == LANE_LD ? &s->shared_loads : &s->shared_stores);
     return;
   }
@@ -123,16 +131,20 @@ static void put_row(Buf *out, const Row *r) {
   static const char *const priorities[] = {"", " evict_first", " evict_last", " L2 last", " no L1"};
   static const char *const rmw[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
   char remarks[64], what[16];
-  snprintf(remarks, sizeof remarks, "%s%s%s%s%s%s", r->code == LANE_TENSOR_LOAD ? " one thread" : "",
+  snprintf(remarks, sizeof remarks, "%s%s%s%s%s%s",
+           r->code == LANE_TENSOR_LOAD    ? " one thread"
+           : r->code == LANE_TENSOR_STORE ? " a thread of each warp"
+                                          : "",
            r->in_loop ? " in loop" : "", r->masked ? " masked" : "", r->is_volatile ? " volatile" : "",
            caches[r->cache], priorities[r->evict]);
   if (r->code == LANE_ATOM) snprintf(what, sizeof what, "%s %s", r->result ? "atom" : "red", rmw[r->rmw]);
   else
     snprintf(what, sizeof what, "%s",
-             r->code == LANE_LD            ? "load"
-             : r->code == LANE_ST          ? "store"
-             : r->code == LANE_TENSOR_LOAD ? "box"
-                                           : "copy");
+             r->code == LANE_LD             ? "load"
+             : r->code == LANE_ST           ? "store"
+             : r->code == LANE_TENSOR_LOAD  ? "box"
+             : r->code == LANE_TENSOR_STORE ? "store box"
+                                            : "copy");
   Buf line = {0};
   buf_printf(&line, "  %4d  %-9s %5d  %5d  %-22s ", r->span && r->span->source ? r->span->line : 0, what, r->count,
              r->bytes, remarks[0] ? remarks + 1 : "");
@@ -240,6 +252,7 @@ static void put_rings(Buf *out, const LaneFunc *f) {
                  b->bytes / b->ring);
   }
   if (n) buf_printf(out, "; %d bytes in flight at most\n", gpu_bytes_in_flight(f));
+  if (f->stages_missed) buf_printf(out, "num_stages is %d, for which there is no shared memory\n", f->stages_missed);
 }
 
 void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin) {
@@ -250,6 +263,7 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
   lane_walk(f->body, count_op, s);
   buf_printf(out, "%s for %s: %d warp%s of 32 threads a block\n", f->name, t->name, f->num_warps,
              f->num_warps == 1 ? "" : "s");
+  if (f->num_ctas > 1) buf_printf(out, "num_ctas is %d: one block does the work of a program\n", f->num_ctas);
   if (cubin) {
     buf_printf(out, "registers %d a thread, ", cubin->registers);
     if (cubin->spill_bytes) buf_printf(out, "%d bytes of spill stores and loads", cubin->spill_bytes);
@@ -266,8 +280,15 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
   if (s->group_products)
     buf_printf(out, "; %d product%s of warpgroups on tensor cores, of 64 by up to %d by 16", s->group_products,
                s->group_products == 1 ? "" : "s", s->group_columns);
+  if (s->tmem_products)
+    buf_printf(out, "; %d product%s to tensor memory, of %d by up to %d by 16", s->tmem_products,
+               s->tmem_products == 1 ? "" : "s", s->tmem_rows, s->tmem_columns);
   buf_putc(out, '\n');
+  if (f->unturned) buf_printf(out, "not by warpgroups: %s\n", f->unturned);
+  if (s->tmem_allocated) buf_printf(out, "tensor memory %d of 512 columns\n", s->tmem_allocated);
+  if (s->products && f->not_in_tmem) buf_printf(out, "not to tensor memory: %s\n", f->not_in_tmem);
   if (s->group_products && f->unspecialized) buf_printf(out, "not specialized: %s\n", f->unspecialized);
+  if (f->apart) buf_printf(out, "loads ahead of stores, in launches in which these lie apart: %s\n", f->apart);
   if (s->copying_warps) buf_printf(out, "specialized: %d of the warps copy tiles\n", s->copying_warps);
   put_rings(out, f);
   if (s->rows.n) {

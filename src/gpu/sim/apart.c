@@ -21,7 +21,7 @@
 enum { BARRIERS = 16, ENTRY_REGISTERS = 65536 };
 
 struct SimKnown {
-  uint32_t *known, *fenced, *seen; /* by warp, by warp, by mbarrier */
+  uint32_t *known, *fenced, *tmem, *seen; /* by warp three times, by mbarrier */
 };
 
 typedef struct Warp {
@@ -47,6 +47,7 @@ typedef struct SimApart {
   Context *cx;
   Warp *warps;
   int count, now;
+  int behind, turns; /* the warp that is left behind, or -1; for how many choices yet */
   bool (*body)(SimRun *r, SimMask *m);
   Barrier barriers[BARRIERS];
   SimKnown **known; /* by warp */
@@ -56,21 +57,22 @@ typedef struct SimApart {
 
 /* ---- what warps know --------------------------------------------------------------------------------------------- */
 
+static int known_words(const SimRun *r) { return 3 * r->plan->warps + SIM_MOST_MBARS; }
+
 SimKnown *sim_known_create(SimRun *r) {
   Arena *arena = r->plan->cx->arena;
   SimKnown *k = NEW(arena, SimKnown);
-  k->known = NEW_N(arena, uint32_t, 2 * r->plan->warps + SIM_MOST_MBARS);
+  k->known = NEW_N(arena, uint32_t, known_words(r));
   k->fenced = k->known + r->plan->warps;
-  k->seen = k->fenced + r->plan->warps;
+  k->tmem = k->fenced + r->plan->warps;
+  k->seen = k->tmem + r->plan->warps;
   return k;
 }
 
-void sim_known_clear(SimRun *r, SimKnown *k) {
-  memset(k->known, 0, sizeof *k->known * (size_t)(2 * r->plan->warps + SIM_MOST_MBARS));
-}
+void sim_known_clear(SimRun *r, SimKnown *k) { memset(k->known, 0, sizeof *k->known * (size_t)known_words(r)); }
 
 void sim_known_add(SimRun *r, SimKnown *to, const SimKnown *from) {
-  for (int i = 0; i < 2 * r->plan->warps + SIM_MOST_MBARS; i++)
+  for (int i = 0; i < known_words(r); i++)
     if (from->known[i] > to->known[i]) to->known[i] = from->known[i];
 }
 
@@ -79,6 +81,7 @@ void sim_release(SimRun *r, SimKnown *to) {
   SimKnown *own = a->known[a->now];
   own->known[a->now] = ++r->time;
   own->fenced[a->now] = a->warps[a->now].fence;
+  if (r->tmem) own->tmem[a->now] = sim_tmem_before(r, a->now);
   sim_known_add(r, to, own);
 }
 
@@ -101,6 +104,7 @@ uint32_t *sim_reads(SimRun *r, uint64_t byte) { return r->apart->reads + byte * 
 uint32_t *sim_unit_reads(SimRun *r, uint64_t byte) {
   return r->apart->unit_reads + byte / 16 * (uint64_t)r->plan->warps;
 }
+const uint32_t *sim_known_tmem(const SimRun *r, int warp) { return r->apart->known[warp]->tmem; }
 uint32_t *sim_seen(SimRun *r, int warp) { return r->apart->known[warp]->seen; }
 
 /* ---- who runs ---------------------------------------------------------------------------------------------------- */
@@ -200,14 +204,25 @@ static bool deadlock(SimRun *r) {
   return sim_fault(r, first->at, (int)(first - a->warps) * 32, "no warp can go on:%s", text);
 }
 
-/* One warp that can go on, or NULL. */
-static Warp *choose(SimRun *r) {
+/* One warp that can go on, or NULL. Now and then one is left behind until it is the only one that can (*last), so that
+ * others come as far ahead of it as they may: a phase that it waits for may then be over, and the next one too. */
+static Warp *choose(SimRun *r, bool *last) {
+  enum { LEFT_BEHIND = 256 };
   SimApart *a = r->apart;
   int ready[32], n = 0;
+  bool behind = false;
+  if (a->turns-- <= 0) {
+    a->turns = (int)sim_random(r, LEFT_BEHIND);
+    a->behind = sim_random(r, 2) ? (int)sim_random(r, (uint32_t)a->count) : -1;
+  }
   for (int i = 0; i < a->count; i++) {
     Warp *w = &a->warps[i];
-    if (!w->ended && (!w->ready || w->ready(r, w->arg))) ready[n++] = i;
+    if (w->ended || (w->ready && !w->ready(r, w->arg))) continue;
+    if (i == a->behind) behind = true;
+    else ready[n++] = i;
   }
+  *last = behind && !n;
+  if (*last) ready[n++] = a->behind;
   return n ? &a->warps[ready[sim_random(r, (uint32_t)n)]] : NULL;
 }
 
@@ -217,27 +232,36 @@ static bool all_ended(const SimApart *a) {
   return true;
 }
 
+/* Something that is under way goes on; false: nothing is, or a fault. */
+static bool land(SimRun *r) {
+  bool first = r->tmem && sim_random(r, 2);
+  if (first && (sim_tmem_land(r) || sim_tmem_faulted(r))) return !sim_tmem_faulted(r);
+  if (sim_bulk_land(r)) return true;
+  return !sim_bulk_faulted(r) && r->tmem && sim_tmem_land(r);
+}
+
 static bool run_all(SimRun *r) {
   SimApart *a = r->apart;
   while (!all_ended(a)) {
-    Warp *w = choose(r);
-    bool moved = false;
-    if (!w || !sim_random(r, 2)) moved = sim_bulk_land(r);
-    if (sim_bulk_faulted(r)) return false;
-    if (!w && moved) continue;
+    bool last, moved = false;
+    Warp *w = choose(r, &last);
+    if (!w || last || !sim_random(r, 2)) moved = land(r);
+    if (sim_bulk_faulted(r) || sim_tmem_faulted(r)) return false;
+    if ((!w || last) && moved) continue;
     if (!w) return deadlock(r);
     resume(a, w);
     if (w->ended && (!w->ok || w->failed)) return false;
   }
-  return sim_bulk_end(r);
+  return sim_tmem_end(r) && sim_bulk_end(r);
 }
 
 bool sim_run_apart(SimRun *r, bool (*body)(SimRun *r, SimMask *m)) {
   SimApart *a = r->apart;
   a->body = body;
-  a->free_registers = 0;
+  a->free_registers = a->turns = 0;
   r->stopped = false;
   sim_bulk_start(r);
+  if (r->tmem) sim_tmem_start(r);
   for (int i = 0; i < BARRIERS; i++) {
     Barrier *b = &a->barriers[i];
     b->arrived = 0;

@@ -158,49 +158,52 @@ bool sim_is_fenced(const SimRun *r, const SimShadow *s) {
   return s->in_flight & (SIM_BY_COPY | SIM_BY_BULK) || s->written <= r->async->fence[s->writer & ~SIM_ATOMIC];
 }
 
-/* An operand in shared memory. */
-typedef struct Operand {
-  uint32_t start, leading, stride, span, mask; /* bytes; mask: of the row's bits that are xor'ed on */
-  bool across;                                 /* rows are k's */
-} Operand;
-
-static bool operand_of(SimRun *r, const SimOp *o, int thread, uint32_t low, uint32_t high, bool across, Operand *out) {
+bool sim_operand(SimRun *r, const SimOp *o, int thread, uint32_t low, uint32_t high, bool across, SimOperand *out) {
   static const uint32_t spans[] = {0, 128, 64, 32};
   uint32_t mode = high >> 30;
-  *out = (Operand){.start = (low & 0x3fff) << 4,
-                   .leading = (low >> 16 & 0x3fff) << 4,
-                   .stride = (high & 0x3fff) << 4,
-                   .span = spans[mode],
-                   .mask = mode == 1   ? 7
-                           : mode == 2 ? 3
-                                       : 1,
-                   .across = across};
+  *out = (SimOperand){.start = (low & 0x3fff) << 4,
+                      .leading = (low >> 16 & 0x3fff) << 4,
+                      .stride = (high & 0x3fff) << 4,
+                      .span = spans[mode],
+                      .mask = mode == 1   ? 7
+                              : mode == 2 ? 3
+                                          : 1,
+                      .across = across};
   if (!mode) return sim_fault(r, o->op, thread, "the simulator knows no descriptor without a swizzle");
+  if ((high >> 14 & 7) != (o->op->code == LANE_TMEM_MMA))
+    return sim_fault(r, o->op, thread, "this is no descriptor of its kind");
   if (high >> 17 & 7) return sim_fault(r, o->op, thread, "the simulator knows no descriptor with a base offset");
   return true;
 }
 
 /* Where 16 bytes of elements of `size` bytes lie: along k of a line, or across, of one k; the first one's line and k
  * are multiples of 8, or of what 16 bytes hold. */
-static uint32_t chunk_at(const Operand *p, uint32_t size, uint32_t line, uint32_t k) {
+static uint32_t chunk_at(const SimOperand *p, uint32_t size, uint32_t line, uint32_t k) {
   uint32_t row = p->across ? k : line, in = p->across ? line : k, span = p->span / size;
   uint32_t at = p->start + row / 8 * p->stride + row % 8 * p->span + in % span * size;
   if (p->across) at += in / span * p->leading;
   return at ^ (at >> 7 & p->mask) << 4;
 }
 
+bool sim_read_unit(const SimAccess *of) {
+  SimRun *r = of->r;
+  const LaneOp *op = of->o->op;
+  if (of->address + (uint64_t)of->bytes > (uint64_t)r->plan->shared_bytes)
+    return sim_fault(r, op, of->thread, "a product reads shared memory at byte %llu of %d", (ull)of->address,
+                     r->plan->shared_bytes);
+  LaneOp shared = *op;
+  shared.space = SPACE_SHARED;
+  shared.buffer = r->shadow[of->address].buffer;
+  SimOp read = *of->o;
+  read.op = &shared;
+  SimAccess a = *of;
+  a.o = &read;
+  return sim_note_read(&a);
+}
+
 static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, char out[16]) {
   SimAccess a = {r, o, 32 * w, 16, at, false, false, true, true};
-  if (at + 16 > (uint32_t)r->plan->shared_bytes)
-    return sim_fault(r, o->op, 32 * w, "a product reads shared memory at byte %u of %d", at, r->plan->shared_bytes);
-  LaneOp shared = *o->op;
-  int buffer = r->shadow[at].buffer;
-  shared.space = SPACE_SHARED;
-  shared.buffer = (int16_t)buffer;
-  SimOp read = *o;
-  read.op = &shared;
-  a.o = &read;
-  if (!sim_note_read(&a)) return false;
+  if (!sim_read_unit(&a)) return false;
   for (int i = 0; i < 16; i++)
     if (!sim_is_fenced(r, &r->shadow[at + (uint32_t)i]))
       return sim_fault(r, o->op, 32 * w, "a product reads byte %u of shared memory, which was written without a fence",
@@ -211,16 +214,15 @@ static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, char out[1
   return true;
 }
 
-/* lines [from, from + n) by an instruction's k's, as numbers */
-static bool read_operand(SimRun *r, const SimOp *o, int w, LaneKind kind, const Operand *p, int from, int n,
-                         float (*out)[32]) {
+bool sim_read_operand(SimRun *r, const SimOp *o, int w, LaneKind kind, const SimOperand *p, int from, int n,
+                      float (*out)[32], SimChunk *read) {
   int size = 4 >> lane_mma_pack(kind), each = 16 / size; /* elements of a chunk */
   char chunk[16];
   float numbers[16];
   for (int k = 0; k < 2 * each; k += p->across ? 1 : each)
     for (int line = 0; line < n; line += p->across ? each : 1) {
       uint32_t at = chunk_at(p, (uint32_t)size, (uint32_t)(from + line), (uint32_t)k);
-      if (!read_chunk(r, o, w, at, chunk)) return false;
+      if (!read(r, o, w, at, chunk)) return false;
       sim_numbers(kind, chunk, 16, numbers);
       for (int i = 0; i < each; i++) out[line + (p->across ? i : 0)][k + (p->across ? 0 : i)] = numbers[i];
     }
@@ -234,7 +236,7 @@ bool sim_wgmma(SimRun *r, const SimOp *o, int w) {
   int each = 1 << lane_mma_pack(op->kind); /* elements of a word */
   LaneKind sum = lane_mma_sum(op->kind);
   float a[16][32], x[256][32];
-  Operand p;
+  SimOperand p;
   if (first == 5) {
     for (int lane = 0; lane < 32; lane++)
       for (int i = 0; i < 4; i++) {
@@ -243,13 +245,13 @@ bool sim_wgmma(SimRun *r, const SimOp *o, int w) {
       }
   } else {
     uint32_t low = (uint32_t)sim_get(r, o->in[0], LT_B32, t0);
-    if (!operand_of(r, o, t0, low, (uint32_t)op->imm, op->trans_a, &p) ||
-        !read_operand(r, o, w, op->kind, &p, 16 * (w % 4), 16, a))
+    if (!sim_operand(r, o, t0, low, (uint32_t)op->imm, op->trans_a, &p) ||
+        !sim_read_operand(r, o, w, op->kind, &p, 16 * (w % 4), 16, a, read_chunk))
       return false;
   }
   uint32_t low = (uint32_t)sim_get(r, o->in[first - 1], LT_B32, t0);
-  if (!operand_of(r, o, t0, low, (uint32_t)((uint64_t)op->imm >> 32), op->trans_b, &p) ||
-      !read_operand(r, o, w, lane_mma_other(op), &p, 0, n, x))
+  if (!sim_operand(r, o, t0, low, (uint32_t)((uint64_t)op->imm >> 32), op->trans_b, &p) ||
+      !sim_read_operand(r, o, w, lane_mma_other(op), &p, 0, n, x, read_chunk))
     return false;
   for (int lane = 0; lane < 32; lane++)
     for (int i = 0; i < op->out_count; i++) {

@@ -12,7 +12,7 @@
  * A phase's barrier takes what those who arrive know, and gives it to those who wait.
  */
 #include "gpu/sim/plan.h"
-#include "gpu/tensor_map.h"
+#include "rt/tensor_map.h"
 
 typedef unsigned long long ull;
 
@@ -124,16 +124,33 @@ static bool make(SimRun *r, const SimOp *o, int t, uint32_t at, uint32_t count) 
   return true;
 }
 
+static bool too_many(SimRun *r, const LaneOp *op, int t, const Mbar *bar) {
+  return sim_fault(r, op, t, "one arrival too many in phase %u of the mbarrier at byte %u, which is of %u", bar->phase,
+                   bar->at, bar->count);
+}
+
 static bool arrive(SimRun *r, const LaneOp *op, int t, Mbar *bar, uint32_t bytes) {
-  if (!bar->pending)
-    return sim_fault(r, op, t, "one arrival too many in phase %u of the mbarrier at byte %u, which is of %u",
-                     bar->phase, bar->at, bar->count);
+  if (!bar->pending) return too_many(r, op, t, bar);
   bar->bytes += bytes;
   if (bytes) bar->brings = bar->phase + 1;
   if (bytes > MOST_COUNT || bar->bytes > MOST_COUNT)
     return sim_fault(r, op, t, "%lld bytes are expected of a phase; the most are %d", (long long)bar->bytes,
                      MOST_COUNT);
   sim_release(r, bar->now);
+  bar->pending--;
+  complete(r, bar);
+  return true;
+}
+
+bool sim_mbar_known(SimRun *r, const LaneOp *op, int t, uint32_t at) { return mbar_at(r, op, t, at, true) != NULL; }
+
+bool sim_mbar_arrive(SimRun *r, const LaneOp *op, int t, uint32_t at, const SimKnown *known, int *number,
+                     uint32_t *phase) {
+  Mbar *bar = at_byte(r->bulk, at);
+  *number = number_of(r->bulk, bar);
+  *phase = bar->phase;
+  if (!bar->pending) return too_many(r, op, t, bar);
+  sim_known_add(r, bar->now, known);
   bar->pending--;
   complete(r, bar);
   return true;

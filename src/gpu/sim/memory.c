@@ -88,8 +88,10 @@ bool sim_load(SimRun *r, const SimOp *o, const SimMask *m) {
     SimAccess a;
     if (!begin(r, o, t, n, false, &a)) return false;
     a.atomic = op->is_volatile;
+    char cached[MAX_ACCESS];
     const char *p = sim_reach(&a);
     if (!p || !sim_note_read(&a)) return false;
+    p = sim_cache_load(&a, p, cached);
     if (n == 1 && bytes == 4) {
       sim_set(r, o->out[0], LT_B32, t, *(const volatile uint32_t *)(const void *)p); /* others may be writing it */
       continue;
@@ -114,6 +116,7 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m) {
       memcpy(memory + i * bytes, &v, (size_t)bytes);
     }
     if (!sim_note_write(&a, p, memory)) return false;
+    sim_cache_store(&a, memory);
     if (a.bytes == 4) { /* in one piece, as others may be reading it */
       uint32_t v;
       memcpy(&v, memory, 4);
@@ -188,6 +191,7 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
     if (!sim_note_read(&a)) return false;
     a.write = true;
     if (!sim_note_write(&a, p, NULL)) return false;
+    sim_cache_store(&a, NULL);
     for (int i = 0; i < n; i++) {
       uint64_t y = sim_get(r, o->in[i + 1], type, t), z = cas ? sim_get(r, o->in[2], type, t) : 0;
       uint64_t old = exchange(p + i * bytes, op->rmw, op->kind, y, z);
@@ -195,6 +199,7 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
         sim_set(r, o->out[i], type, t,
                 op->kind == LK_S8 || op->kind == LK_S16 ? read_element(op->kind, (const char *)&old) : old);
     }
+    sim_cache_acquire(r, op);
   }
   return true;
 }

@@ -196,8 +196,9 @@ static bool is_idle(const Planner *p, const LaneOp *op) {
 
 /* Whether warps wait for one another so that the block cannot go together. */
 static bool parts_warps(const LaneOp *op) {
-  return lane_is_mbar(op->code) || lane_is_tensor(op->code) || op->code == LANE_BARRIER_ARRIVE ||
-         op->code == LANE_SETMAXNREG || (op->code == LANE_BARRIER && op->warps) || (op->code == LANE_IF && op->warps);
+  return lane_is_mbar(op->code) || lane_is_tensor(op->code) || lane_is_tmem(op->code) ||
+         op->code == LANE_BARRIER_ARRIVE || op->code == LANE_SETMAXNREG || (op->code == LANE_BARRIER && op->warps) ||
+         (op->code == LANE_IF && op->warps);
 }
 
 static void note_memory(Planner *p, SimOp *o) {

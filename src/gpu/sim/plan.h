@@ -96,15 +96,17 @@ typedef struct SimRun {
   int32_t program[3];
   char *shared;
   SimShadow *shadow;
-  SimGlobal *global;  /* NULL: the kernel only reads */
-  uint64_t random;    /* for the order of warps */
-  uint32_t iteration; /* which one of each loop around, mixed into one number */
+  SimGlobal *global;      /* NULL: the kernel only reads */
+  struct SimCache *cache; /* of the multiprocessor; NULL: none */
+  uint64_t random;        /* for the order of warps */
+  uint32_t iteration;     /* which one of each loop around, mixed into one number */
   uint32_t time, block_start, block_sync, *warp_sync;
   uint64_t clock;
   struct SimAsync *async; /* sim/async.c: what is in flight; NULL: nothing ever is */
   bool stopped;           /* after a fault: warps on coroutines end */
   struct SimApart *apart; /* sim/apart.c: NULL: the block goes together */
   struct SimBulk *bulk;   /* sim/bulk.c: of those, copies by maps */
+  struct SimTmem *tmem;   /* sim/tmem.c; NULL: there is no tensor memory */
   SimClock *clocks;       /* NULL: nothing is recorded */
   int64_t left;           /* of the launch's work, as far as it was taken from o->operations */
 } SimRun;
@@ -141,6 +143,12 @@ bool sim_load(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_store(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_ldmatrix(SimRun *r, const SimOp *o, int warp);
 bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m);
+/* sim/cache.c: what the multiprocessor's L1 cache gives for the bytes at `from`: there, or put into `into`. */
+typedef struct SimCache SimCache;
+SimCache *sim_cache_of(LaneCaches *c, int64_t program);
+const char *sim_cache_load(const SimAccess *a, const char *from, char *into);
+void sim_cache_store(const SimAccess *a, const char *value); /* NULL: by an atomic */
+void sim_cache_acquire(SimRun *r, const LaneOp *op);         /* a fence or an atomic, which may acquire */
 /* sim/trace_hook.c: the three of them when they are only looked at */
 bool sim_look(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_enter(SimRun *r, const SimBlock *b, const SimMask *m); /* false: the run ends */
@@ -163,8 +171,27 @@ bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m);
 void sim_cp_group(SimRun *r, const SimOp *o, const SimMask *m); /* commit, wait, and the fence of the proxies */
 bool sim_wgmma(SimRun *r, const SimOp *o, int warp);
 void sim_wgmma_group(SimRun *r, const SimOp *o, int warp); /* fence, commit, wait */
-bool sim_is_fenced(const SimRun *r, const SimShadow *s);   /* whether its writer has fenced since it wrote */
-char *sim_reach(const SimAccess *a);                       /* sim/memory.c: where the access goes; NULL after a fault */
+/* An operand in shared memory, of products of warpgroups and of those that add to tensor memory. */
+typedef struct SimOperand {
+  uint32_t start, leading, stride, span, mask; /* bytes; mask: of the row's bits that are xor'ed on */
+  bool across;                                 /* rows are k's */
+} SimOperand;
+typedef bool SimChunk(SimRun *r, const SimOp *o, int warp, uint32_t at, char out[16]); /* reads 16 bytes of one */
+bool sim_operand(SimRun *r, const SimOp *o, int thread, uint32_t low, uint32_t high, bool across, SimOperand *out);
+/* lines [from, from + n) by an instruction's k's, as numbers */
+bool sim_read_operand(SimRun *r, const SimOp *o, int warp, LaneKind kind, const SimOperand *p, int from, int n,
+                      float (*out)[32], SimChunk *read);
+bool sim_read_unit(const SimAccess *a); /* whether a product may read such bytes */
+/* sim/tmem.c: tensor memory */
+struct SimTmem *sim_tmem_create(Context *cx, const LaneFunc *f, int warps); /* NULL: the function uses none */
+void sim_tmem_start(SimRun *r);
+bool sim_tmem(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_tmem_land(SimRun *r); /* a product or commit under way is done; false: there is none, or a fault */
+bool sim_tmem_faulted(SimRun *r);
+bool sim_tmem_end(SimRun *r);
+uint32_t sim_tmem_before(const SimRun *r, int warp);     /* the warp's accesses before that time are done, and fenced */
+bool sim_is_fenced(const SimRun *r, const SimShadow *s); /* whether its writer has fenced since it wrote */
+char *sim_reach(const SimAccess *a);                     /* sim/memory.c: where the access goes; NULL after a fault */
 /* sim/apart.c: warps that go their own ways, each on a coroutine, and what each knows of the others' accesses. */
 typedef struct SimKnown SimKnown; /* what a warp knows, or who waits for a barrier will */
 void sim_apart(SimRun *r, Context *cx);
@@ -185,9 +212,10 @@ void sim_acquire(SimRun *r, const SimKnown *from); /* by the running warp */
 void sim_fence_warp(SimRun *r);                    /* fence.proxy.async */
 /* Whether the running warp knows of an access by warp w at that time; fenced: and of w's fence since. */
 bool sim_knows(const SimRun *r, int warp, int w, uint32_t time, bool fenced);
-uint32_t *sim_reads(SimRun *r, uint64_t byte);      /* of shared memory, by warp: the time of its last read */
-uint32_t *sim_unit_reads(SimRun *r, uint64_t byte); /* the same of asynchronous units, of 16 bytes */
-uint32_t *sim_seen(SimRun *r, int warp);            /* by mbarrier: phases that the warp knows to be complete */
+const uint32_t *sim_known_tmem(const SimRun *r, int warp); /* by warp: sim_tmem_before, as far as this one knows it */
+uint32_t *sim_reads(SimRun *r, uint64_t byte);             /* of shared memory, by warp: the time of its last read */
+uint32_t *sim_unit_reads(SimRun *r, uint64_t byte);        /* the same of asynchronous units, of 16 bytes */
+uint32_t *sim_seen(SimRun *r, int warp);                   /* by mbarrier: phases that the warp knows to be complete */
 /* sim/bulk.c: mbarriers and copies by tensor maps */
 enum { SIM_MOST_MBARS = 64 };
 struct SimBulk *sim_bulk(Context *cx, SimRun *r);
@@ -195,6 +223,10 @@ void sim_bulk_start(SimRun *r);
 bool sim_bulk_land(SimRun *r);    /* some bytes of a copy under way move; false: there are none, or a fault */
 bool sim_bulk_faulted(SimRun *r); /* which of the two */
 bool sim_bulk_end(SimRun *r);     /* of a block: nothing is left under way */
+/* A commit's arrival, with what was known to whoever made it; the barrier's number, and the phase. */
+bool sim_mbar_known(SimRun *r, const LaneOp *op, int t, uint32_t at);
+bool sim_mbar_arrive(SimRun *r, const LaneOp *op, int t, uint32_t at, const SimKnown *known, int *number,
+                     uint32_t *phase);
 bool sim_mbar(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_tensor(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_bulk_group(SimRun *r, const SimOp *o, const SimMask *m);

@@ -204,7 +204,7 @@ bool sim_note_read(const SimAccess *a) {
     if (ordered && s->read == r->time && s->reader == SIM_MANY && !r->apart)
       continue; /* the common case: nothing to find or to note */
     if (shared && !is_written(a, i, s)) return false;
-    if (shared && r->apart && !a->unit) sim_reads(r, a->address + (uint64_t)i)[a->thread / 32] = r->time;
+    if (shared && r->apart && !a->unit && !a->atomic) sim_reads(r, a->address + (uint64_t)i)[a->thread / 32] = r->time;
     if (shared && s->in_flight & SIM_BY_BULK) {
       if (!sim_bulk_there(r, op, a->thread, a->address + (uint64_t)i, "reads")) return false;
       if (!a->unit) note_reader(a, s);

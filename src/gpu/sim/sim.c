@@ -267,6 +267,17 @@ static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m
       case LANE_TENSOR_RED: ok = r->o->watch || sim_tensor(r, o, m); break;
       case LANE_BULK_COMMIT:
       case LANE_BULK_WAIT: ok = r->o->watch || sim_bulk_group(r, o, m); break;
+      case LANE_TMEM_COMMIT:
+      case LANE_TMEM_ALLOC:
+      case LANE_TMEM_RELINQUISH:
+      case LANE_TMEM_DEALLOC:
+      case LANE_TMEM_MMA:
+      case LANE_TMEM_LD:
+      case LANE_TMEM_ST:
+      case LANE_TMEM_WAIT_LD:
+      case LANE_TMEM_WAIT_ST:
+      case LANE_TMEM_FENCE_BEFORE:
+      case LANE_TMEM_FENCE_AFTER: ok = r->o->watch || sim_tmem(r, o, m); break;
       case LANE_BARRIER_ARRIVE:
       case LANE_SETMAXNREG:
       case LANE_ELECT:
@@ -279,7 +290,10 @@ static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m
       case LANE_VOTE:
       case LANE_REDUX:
       case LANE_BARRIER: ok = sim_converged(r, o, m); break;
-      case LANE_FENCE: __atomic_thread_fence(__ATOMIC_SEQ_CST); break;
+      case LANE_FENCE:
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        sim_cache_acquire(r, o->op);
+        break;
       case LANE_FOR: ok = run_for(r, o, m, depth); break;
       case LANE_WHILE: ok = run_while(r, o, m, depth); break;
       case LANE_IF: ok = run_if(r, o, m, depth); break;
@@ -354,6 +368,7 @@ bool lane_sim_program(SimRun *r, int64_t program) {
   r->program[0] = (int32_t)(program % grid[0]);
   r->program[1] = (int32_t)(program / grid[0] % grid[1]);
   r->program[2] = (int32_t)(program / grid[0] / grid[1]);
+  r->cache = sim_cache_of(r->o->caches, program);
   r->from = 0, r->to = r->threads;
   r->random = (uint64_t)program * 0x9e3779b97f4a7c15ull + r->o->seed;
   r->iteration = 0;
@@ -390,6 +405,7 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   if (plan->apart && !o->watch) {
     sim_apart(r, cx);
     r->bulk = sim_bulk(cx, r);
+    r->tmem = sim_tmem_create(cx, f, plan->warps);
   }
   if (f->instrument && !o->watch) r->clocks = sim_clock(cx, plan->warps);
   for (int i = 0; i < f->param_count; i++)
@@ -413,6 +429,17 @@ static void find_wait(LaneOp *op, void *found) { *(bool *)found |= op->waits != 
 bool lane_waits(const LaneFunc *f) {
   bool found = false;
   lane_walk(f->body, find_wait, &found);
+  return found;
+}
+
+static void find_learning(LaneOp *op, void *found) {
+  if (op->space != SPACE_GLOBAL) return;
+  *(bool *)found |= (op->code == LANE_ATOM && op->out_count > 0) || (op->code == LANE_LD && op->is_volatile);
+}
+
+bool lane_learns(const LaneFunc *f) {
+  bool found = lane_waits(f);
+  lane_walk(f->body, find_learning, &found);
   return found;
 }
 

@@ -65,9 +65,16 @@ Object *library_function(Reader *r, const char *path) {
   static const struct {
     const char *prefix;
     const char *const find[4];
-  } places[] = {{"torch.nn.functional.", {"F_", "", NULL}}, {"torch.nn.init.", {"init_", NULL}},
-                {"torch.nn.", {"nn_", "", NULL}},           {"torch.special.", {"", NULL}},
-                {"torch.linalg.", {"linalg_", NULL}},       {"torch.", {"torch_", "", NULL}}};
+  } places[] = {{"torch.nn.functional.", {"F_", "", NULL}},
+                {"torch.nn.init.", {"init_", NULL}},
+                {"torch.nn.utils.", {"utils_", NULL}},
+                {"torch.nn.", {"nn_", "", NULL}},
+                {"torch.special.", {"", NULL}},
+                {"torch.linalg.", {"linalg_", NULL}},
+                {"torch.optim.", {"optim_", NULL}},
+                {"torch.autograd.", {"autograd_", NULL}},
+                {"torch.profiler.", {"profiler_", NULL}},
+                {"torch.", {"torch_", "", NULL}}};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     size_t n = strlen(places[i].prefix);
     if (!strncmp(path, places[i].prefix, n))
@@ -190,6 +197,8 @@ static Object *first(Reader *r, const Args *a) { return a->n ? a->at[0] : r->non
 static Object *len(Reader *r, const Args *a) {
   Object *x = first(r, a);
   if (x->kind == O_TENSOR && x->tensor->rank) return object_size(r, x->tensor->size[0]);
+  Object *said = call_special(r, a->span, x, "__len__", NULL);
+  if (said) return said;
   return object_int(r, x->kind == O_DICT ? x->dict.n : want_items(r, a->span, x)->list.n);
 }
 
@@ -206,6 +215,13 @@ static Object *to_list(Reader *r, const Args *a) { return sequence(r, a, O_LIST)
 
 static Object *to_dict(Reader *r, const Args *a) {
   Object *out = object_new(r, O_DICT);
+  Object *from = a->n ? a->at[0] : out, *pairs = from->kind == O_DICT ? NULL : want_items(r, a->span, from);
+  for (int i = 0; !pairs && i < from->dict.n; i++) dict_put(r, out, from->dict.keys[i], from->dict.values[i]);
+  for (int i = 0; pairs && i < pairs->list.n; i++) {
+    Object *pair = want_items(r, a->span, pairs->list.at[i]);
+    if (pair->list.n != 2) read_fail(r, a->span, "dict of an item that is no pair");
+    dict_put(r, out, pair->list.at[0], pair->list.at[1]);
+  }
   for (int i = 0; i < a->kw_n; i++) dict_put(r, out, object_str(r, a->names[i]), a->values[i]);
   return out;
 }
@@ -369,7 +385,7 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
   if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a);
   if (!strncmp(path, "prim.", 5)) return prim_call(r, path + 5, a);
   static const char *const modules[] = {"itertools.", "collections.", "functools.", "einops.", "copy."};
-  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) /* python_itertools_repeat of nn.py */
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) /* python_itertools_repeat of foreign.py */
     if (!strncmp(path, modules[i], strlen(modules[i]))) {
       char *name = arena_printf(r->cx->arena, "python_%s", path);
       for (char *c = name; *c; c++)

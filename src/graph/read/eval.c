@@ -43,6 +43,13 @@ static Object *bind(Reader *r, Object *self, Object *function, const char *name)
   return m;
 }
 
+/* Whether the i-th of some words is `name`. */
+static bool name_is_word(const char *words, int i, const char *name) {
+  for (; i > 0; i--) words = strchr(words, ' ') ? strchr(words, ' ') + 1 : words + strlen(words);
+  size_t n = strcspn(words, " ");
+  return n == strlen(name) && !memcmp(words, name, n);
+}
+
 Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
   Object *v = NULL;
   switch (x->kind) {
@@ -52,7 +59,8 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       return v ? v : object_path(r, path);
     }
     case O_TENSOR:
-      v = tensor_attribute(r, at, x->tensor, name);
+      v = autograd_attribute(r, x, name);
+      if (!v) v = tensor_attribute(r, at, x->tensor, name);
       if (v) return v;
       v = library_named(r, arena_printf(r->cx->arena, "tensor_%s", name));
       if (!v) v = library_named(r, name);
@@ -72,9 +80,16 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       if (parameters && (v = dict_get(parameters, object_str(r, name)))) return v;
       v = class_find(x->object.cls, name);
       if (v && v->kind == O_FUNCTION) return bind(r, x, v, name);
+      if (!v && map_get(x->object.fields, intern_z(r->cx, "_dict")) && class_find(x->object.cls, "__getattr__"))
+        v = dict_get(map_get(x->object.fields, intern_z(r->cx, "_dict")), object_str(r, name));
       if (v) return v;
       break;
     }
+    case O_TUPLE: /* of names: the n-th word */
+      for (int i = 0; x->list.names && i < x->list.n; i++)
+        if (name_is_word(x->list.names, i, name)) return x->list.at[i];
+      if (has_method(x, name)) return bind(r, x, NULL, name);
+      break;
     case O_CLASS:
       v = class_find(x, name);
       if (v) return v;
@@ -195,8 +210,7 @@ static Object *display(Reader *r, Scope *sc, const NodeList *elts, ObjectKind ki
   return out;
 }
 
-Object *eval(Reader *r, Scope *sc, Node *n) {
-  stack_guard();
+static Object *evaluate(Reader *r, Scope *sc, Node *n) {
   switch (n->kind) {
     case NODE_NAME: return lookup(r, sc, n);
     case NODE_CONSTANT: return constant(r, n);
@@ -272,4 +286,12 @@ Object *eval(Reader *r, Scope *sc, Node *n) {
     }
     default: read_fail(r, n->span, "Python's %s is not supported here", node_name(n->kind));
   }
+}
+
+Object *eval(Reader *r, Scope *sc, Node *n) {
+  stack_guard();
+  int before = r->g->at.n;
+  Object *x = evaluate(r, sc, n);
+  bool makes = n->kind == NODE_CALL || n->kind == NODE_BIN_OP || n->kind == NODE_UNARY_OP || n->kind == NODE_SUBSCRIPT;
+  return r->no_grad && makes && !sc->is_library ? autograd_result(r, x, before) : x;
 }

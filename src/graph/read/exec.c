@@ -5,6 +5,7 @@ typedef enum { NEXT, RETURNED, BROKE, CONTINUED } How;
 enum { MAX_CALLS = 200 };
 
 static How exec_list(Reader *r, Scope *sc, const NodeList *list, Object **result);
+static Object *call_method(Reader *r, Object *self, Object *f, const Args *a);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -35,6 +36,7 @@ void assign(Reader *r, Scope *sc, Node *target, Object *value) {
     }
     case NODE_ATTRIBUTE: {
       Object *x = eval(r, sc, target->Attribute.value);
+      if (x->kind == O_TENSOR && autograd_assign(r, target->span, x, target->Attribute.attr, value)) break;
       if (x->kind != O_OBJECT) read_fail(r, target->span, "attributes of %s cannot be set", object_describe(r, x));
       name_tensor(sc, target->Attribute.attr, value);
       map_put(x->object.fields, target->Attribute.attr, value);
@@ -44,6 +46,11 @@ void assign(Reader *r, Scope *sc, Node *target, Object *value) {
       Object *x = eval(r, sc, target->Subscript.value), *index = eval(r, sc, target->Subscript.slice);
       if (x->kind == O_DICT) {
         dict_put(r, x, index, value);
+        break;
+      }
+      if (x->kind == O_OBJECT && class_find(x->object.cls, "__setitem__")) {
+        Object *in[] = {x, index, value};
+        call_values(r, target->span, class_find(x->object.cls, "__setitem__"), 3, in);
         break;
       }
       if (x->kind != O_LIST) read_fail(r, target->span, "items of %s cannot be set", object_describe(r, x));
@@ -113,12 +120,48 @@ static How loop(Reader *r, Scope *sc, Node *n, Object **result) {
   return exec_list(r, sc, is_for ? &n->For.orelse : &n->While.orelse, result);
 }
 
+/* Contexts are entered in order, and left in the other. */
+static How with(Reader *r, Scope *sc, Node *n, Object **result) {
+  const NodeList *items = &n->With.items;
+  Object **contexts = NEW_N(r->cx->arena, Object *, items->n + 1);
+  for (int i = 0; i < items->n; i++) {
+    Node *item = items->at[i];
+    Object *x = contexts[i] = eval(r, sc, item->withitem.context_expr);
+    Object *enter = x->kind == O_OBJECT ? class_find(x->object.cls, "__enter__") : NULL;
+    if (!enter) read_fail(r, item->span, "%s is no context", object_describe(r, x));
+    Object *v = call_method(r, x, enter, &(Args){.span = item->span});
+    if (item->withitem.optional_vars) assign(r, sc, item->withitem.optional_vars, v);
+  }
+  How how = exec_list(r, sc, &n->With.body, result);
+  for (int i = items->n - 1; i >= 0; i--) {
+    Object *leave = class_find(contexts[i]->object.cls, "__exit__");
+    if (leave) call_method(r, contexts[i], leave, &(Args){.span = n->span});
+  }
+  return how;
+}
+
 static Object *augmented(Reader *r, Scope *sc, Node *n) {
   Object *old = eval(r, sc, n->AugAssign.target), *v = eval(r, sc, n->AugAssign.value);
+  if (old->kind == O_TENSOR) { /* in place */
+    Object *sum = op_binary(r, n->span, n->AugAssign.op, old, v);
+    in_place(r, n->span, old, arena_printf(r->cx->arena, "'%s='", pyop_symbol(n->AugAssign.op)), sum->tensor);
+    return old;
+  }
   if (old->kind != O_LIST || n->AugAssign.op != PYOP_ADD) return op_binary(r, n->span, n->AugAssign.op, old, v);
   Object *items = want_items(r, n->span, v); /* in place */
   for (int i = 0, m = items->list.n; i < m; i++) object_append(r, old, items->list.at[i]);
   return old;
+}
+
+/* @torch.no_grad() and @torch.inference_mode() */
+static bool is_without_gradients(const Node *def) {
+  for (int i = 0; i < def->FunctionDef.decorator_list.n; i++) {
+    const Node *d = def->FunctionDef.decorator_list.at[i];
+    if (d->kind == NODE_CALL) d = d->Call.func;
+    const char *name = d->kind == NODE_ATTRIBUTE ? d->Attribute.attr : d->kind == NODE_NAME ? d->Name.id : "";
+    if (!strcmp(name, "no_grad") || !strcmp(name, "inference_mode")) return true;
+  }
+  return false;
 }
 
 static How exec(Reader *r, Scope *sc, Node *n, Object **result) {
@@ -153,7 +196,7 @@ static How exec(Reader *r, Scope *sc, Node *n, Object **result) {
       if (how == NEXT) how = exec_list(r, sc, &n->Try.orelse, result);
       return how == NEXT ? exec_list(r, sc, &n->Try.finalbody, result) : how;
     }
-    case NODE_WITH: return exec_list(r, sc, &n->With.body, result);
+    case NODE_WITH: return with(r, sc, n, result);
     case NODE_ASSERT:
       if (!object_truth(r, n->span, eval(r, sc, n->Assert.test)))
         read_fail(r, n->span, "the assertion fails%s%s", n->Assert.msg ? ": " : "",
@@ -172,6 +215,7 @@ static How exec(Reader *r, Scope *sc, Node *n, Object **result) {
       Object *f = object_new(r, O_FUNCTION);
       f->function.def = n;
       f->function.scope = sc;
+      f->function.no_grad = is_without_gradients(n);
       map_put(sc->names, n->FunctionDef.name, f);
       return NEXT;
     }
@@ -259,8 +303,14 @@ static Object *call_function(Reader *r, Object *f, const Args *a) {
   if (outside->is_library && !place.source) r->g->place = a->span;
   r->depth++;
   Object *result = r->none;
+  bool no_grad = r->no_grad;
+  r->no_grad |= f->function.no_grad;
   if (def->kind == NODE_LAMBDA) result = eval(r, sc, def->Lambda.body);
   else exec_list(r, sc, &def->FunctionDef.body, &result);
+  if (f->function.no_grad) r->no_grad = no_grad;
+  for (int i = 0; i < a->kw_n && outside->is_library && result->kind == O_TENSOR;
+       i++) /* torch.zeros(.., requires_grad=True) */
+    if (!strcmp(a->names[i], "requires_grad")) autograd_ask(r, a->span, result, object_truth(r, a->span, a->values[i]));
   r->depth--;
   r->g->place = place;
   return result;
@@ -298,27 +348,11 @@ static Object *construct(Reader *r, Object *cls, const Args *a) {
   return x;
 }
 
-/* x.add_(y): whoever has x sees the result. Views of it would have to see it, too; there may be none. */
+/* x.add_(y): whoever has x sees the result. */
 static Object *call_in_place(Reader *r, Object *self, const char *name, Object *f, const Args *a) {
-  Tensor *old = self->tensor;
-  bool viewed = graph_ops[old->op].group == CLASS_VIEW;
-  for (int i = 0; i < r->g->at.n && !viewed; i++) {
-    const Tensor *t = r->g->at.at[i];
-    viewed = graph_ops[t->op].group == CLASS_VIEW && t->in[0] == old && t->op != GRAPH_EXPAND;
-  }
-  if (viewed) read_fail(r, a->span, "%s on a tensor that has views, or is one, is not supported", name);
   Object *v = call_method(r, self, f, a);
   if (v->kind != O_TENSOR) read_fail(r, a->span, "%s gives %s", name, object_describe(r, v));
-  Tensor *t = graph_convert(r->g, v->tensor, old->dtype);
-  if (!graph_same_shape(t, old)) t = graph_expand(r->g, t, old->rank, old->size);
-  Tensor *input = old->op == GRAPH_INPUT ? old : NULL;
-  for (int i = 0; i < r->g->writes.n; i++)
-    if (r->g->writes.at[i].value == old) {
-      r->g->writes.at[i].value = t;
-      input = NULL;
-    }
-  if (input) vec_push(r->cx->arena, &r->g->writes, (GraphWrite){input, t});
-  self->tensor = t;
+  in_place(r, a->span, self, name, v->tensor);
   return self;
 }
 
@@ -341,6 +375,11 @@ Object *call(Reader *r, Object *f, const Args *a) {
     default: break;
   }
   read_fail(r, a->span, "%s cannot be called", object_describe(r, f));
+}
+
+Object *call_special(Reader *r, Span at, Object *x, const char *name, Object *argument) {
+  Object *f = x->kind == O_OBJECT ? class_find(x->object.cls, name) : NULL;
+  return f ? call_method(r, x, f, &(Args){.span = at, .n = argument != NULL, .at = &argument}) : NULL;
 }
 
 Object *call_values(Reader *r, Span at, Object *f, int n, Object *const *values) {

@@ -47,6 +47,12 @@ Object *object_tensor(Reader *r, Tensor *t) {
   return x;
 }
 
+Tensor *use_tensor(Reader *r, Span at, const Object *x) {
+  if (x->tensor->stale && !r->sweeping)
+    read_fail(r, at, "a view of a tensor that has been written in place since; take it anew");
+  return x->tensor;
+}
+
 Object *object_dtype(Reader *r, Dtype t) {
   Object *x = object_new(r, O_DTYPE);
   x->dtype = t;
@@ -211,11 +217,10 @@ Object *want_items(Reader *r, Span at, Object *x) {
       for (int64_t i = 0; i < n; i++) object_append(r, out, op_subscript(r, at, x, object_int(r, i)));
       return out;
     }
-    case O_OBJECT: { /* nn.Sequential, nn.ModuleList: their items */
-      Object *items = map_get(x->object.fields, intern_z(r->cx, "_items"));
-      if (items) return want_items(r, at, items);
+    case O_OBJECT: /* nn.Sequential, nn.ModuleList: their items */
+      out = call_special(r, at, x, "__iter__", NULL);
+      if (out) return want_items(r, at, out);
       break;
-    }
     default: break;
   }
   read_fail(r, at, "%s has no items", object_describe(r, x));

@@ -31,7 +31,7 @@ typedef struct Object Object;
 typedef struct Scope {
   Map *names; /* interned -> Object */
   struct Scope *up;
-  bool is_library;  /* of torch.py: its lines are not the user's */
+  bool is_library;  /* of library/: its lines are not the user's */
   Object *of_class; /* a method's class, for super() */
 } Scope;
 
@@ -42,12 +42,18 @@ struct Object {
     double f;
     const char *s; /* STR, PATH */
     const Size *size;
-    Tensor *tensor;
+    struct {
+      Tensor *tensor;
+      Object *grad; /* of a leaf, what backward() has added up; or NULL */
+      Object *base; /* whose memory it is: x of x.detach(); or NULL */
+      bool is_parameter;
+    };
     Dtype dtype;
     struct {
       int n, cap;
       Object **at;
-    } list; /* TUPLE, LIST */
+      const char *names; /* of a tuple's items, "values indices"; or NULL */
+    } list;              /* TUPLE, LIST */
     struct {
       int n, cap;
       Object **keys, **values;
@@ -58,6 +64,7 @@ struct Object {
     struct {
       Node *def; /* FunctionDef or Lambda */
       Scope *scope;
+      bool no_grad; /* @torch.no_grad() */
     } function;
     struct {
       Object *self, *function; /* function NULL: a method of Python's, by name */
@@ -90,11 +97,15 @@ typedef struct Args {
 typedef struct Reader {
   Context *cx;
   Graph *g;
-  Scope *library, *file;
-  int depth; /* of calls */
+  Scope *library, *file, *rules; /* library/, the user's file, grad.py (NULL: not read yet) */
+  int depth;                     /* of calls */
   int said_count;
   const ReadInput *said; /* of parameters and sizes, by the caller */
   Object *none, *yes, *no;
+  VEC(Object *) leaves; /* tensors that are asked for gradients */
+  Map *asked;           /* Tensor -> leaf: their values, as they are and as they were */
+  bool no_grad;         /* results are detached */
+  bool sweeping;        /* rules of gradients run */
 } Reader;
 
 /* object.c */
@@ -106,6 +117,7 @@ Object *object_str(Reader *r, const char *s);
 Object *object_path(Reader *r, const char *s);
 Object *object_size(Reader *r, const Size *s); /* an INT when it is known */
 Object *object_tensor(Reader *r, Tensor *t);
+Tensor *use_tensor(Reader *r, Span at, const Object *x); /* fails where a view is no longer right */
 Object *object_dtype(Reader *r, Dtype t);
 Object *object_list(Reader *r, ObjectKind kind, int n, Object *const *at); /* copies `at` */
 void object_append(Reader *r, Object *list, Object *x);
@@ -135,6 +147,20 @@ Dtype op_result_type(Reader *r, Span at, int n, Object *const *in);
 Tensor *op_tensor(Reader *r, Span at, Object *x, Dtype t); /* a number becomes a tensor of no dims */
 void op_broadcast(Reader *r, Span at, int n, Tensor **in);
 
+/* autograd.c */
+void autograd_ask(Reader *r, Span at, Object *x, bool wanted); /* requires_grad_() */
+void autograd_value(Reader *r, Object *leaf);                  /* it has another tensor */
+Object *autograd_detach(Reader *r, Object *x);
+Object *autograd_result(Reader *r, Object *x, int made_before); /* of what is evaluated under no_grad() */
+Object *autograd_attribute(Reader *r, Object *x, const char *name);
+bool autograd_assign(Reader *r, Span at, Object *x, const char *name, Object *value); /* false: no such attribute */
+Object *autograd_backward(Reader *r, const Args *a);
+Object *autograd_grad(Reader *r, const Args *a);
+Object *autograd_parameters(Reader *r, Object *module);
+
+/* in_place.c: x gets another value, and who shares its memory, too */
+void in_place(Reader *r, Span at, Object *x, const char *name, Tensor *value);
+
 /* eval.c */
 Object *eval(Reader *r, Scope *sc, Node *n);
 Object *eval_attribute(Reader *r, Span at, Object *x, const char *name);
@@ -146,7 +172,9 @@ Object *call(Reader *r, Object *f, const Args *a);
 Object *call_values(Reader *r, Span at, Object *f, int n, Object *const *at_);
 void assign(Reader *r, Scope *sc, Node *target, Object *value);
 Object *class_find(Object *cls, const char *name);
-Object *library_function(Reader *r, const char *path); /* of torch.py; NULL: it is not there */
+/* x.NAME(argument), a method of x's class; NULL: x is no object, or has none. argument may be NULL. */
+Object *call_special(Reader *r, Span at, Object *x, const char *name, Object *argument);
+Object *library_function(Reader *r, const char *path); /* of library/; NULL: it is not there */
 Object *library_named(Reader *r, const char *name);
 
 /* builtins.c */
@@ -156,12 +184,19 @@ Object *path_call(Reader *r, const char *path, const Args *a);
 Object *method_call(Reader *r, Object *self, const char *name, const Args *a);
 bool has_method(const Object *x, const char *name);
 
+/* grad.c: as graph_gradients(), in a program that is being read */
+/* y, with a rule of its own: f(gradient of y, of...) gives that of each of `of`. */
+Tensor *differentiate(Reader *r, Span at, Tensor *y, Object *of, Object *f);
+void gradients(Reader *r, int n, Tensor *const *outputs, Tensor *const *seeds, int count, Tensor *const *of,
+               Tensor **out);
+
 /* prims.c */
 Object *prim_call(Reader *r, const char *name, const Args *a);
 Object *tensor_attribute(Reader *r, Span at, Tensor *t, const char *name); /* NULL: none */
 Tensor *prim_slice(Reader *r, Span at, Tensor *x, int dim, const Object *start, const Object *stop, int64_t step);
 
 /* reader.c */
+Reader *reader_create(Context *cx, Graph *g, bool with_library);
 /* Of the annotation of a value, "f32[2, s0][s0, 1]cpu"; false: it is no such text. */
 bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, int *rank, const Size **size);
 void annotation_check(Reader *r, Span at, const char *text, const Object *value);

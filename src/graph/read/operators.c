@@ -45,7 +45,7 @@ Dtype op_result_type(Reader *r, Span at, int n, Object *const *in) {
 }
 
 Tensor *op_tensor(Reader *r, Span at, Object *x, Dtype t) {
-  if (x->kind == O_TENSOR) return graph_convert(r->g, x->tensor, t);
+  if (x->kind == O_TENSOR) return graph_convert(r->g, use_tensor(r, at, x), t);
   if (x->kind == O_SIZE) return graph_extent(r->g, t, x->size);
   if (!object_is_number(x)) read_fail(r, at, "%s is neither a tensor nor a number", object_describe(r, x));
   double v = object_double(x);
@@ -211,6 +211,8 @@ Object *op_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) {
 
 static bool contains(Reader *r, Span at, Object *x, Object *item) {
   if (x->kind == O_STR && item->kind == O_STR) return strstr(x->s, item->s) != NULL;
+  Object *said = call_special(r, at, x, "__contains__", item);
+  if (said) return object_truth(r, at, said);
   Object *items = want_items(r, at, x);
   for (int i = 0; i < items->list.n; i++)
     if (object_equal(items->list.at[i], item)) return true;

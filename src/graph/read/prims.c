@@ -1,4 +1,4 @@
-/* The primitives as torch.py calls them: prim.NAME(...). The elementwise ones are those of graph.def. */
+/* The primitives as library/ calls them: prim.NAME(...). The elementwise ones are those of graph.def. */
 #include <stdlib.h>
 
 #include "graph/read/object.h"
@@ -6,7 +6,7 @@
 static Tensor *tensor(Reader *r, const Args *a, int i) {
   if (i >= a->n) read_fail(r, a->span, "argument %d is missing", i + 1);
   if (a->at[i]->kind != O_TENSOR) read_fail(r, a->span, "a tensor is wanted, and not %s", object_describe(r, a->at[i]));
-  return a->at[i]->tensor;
+  return use_tensor(r, a->span, a->at[i]);
 }
 
 static Object *argument(Reader *r, const Args *a, int i) {
@@ -165,7 +165,7 @@ static Tensor *p_concat(Reader *r, const Args *a) {
   for (int i = 0; i < items->list.n; i++) {
     if (items->list.at[i]->kind != O_TENSOR)
       read_fail(r, a->span, "a tensor is wanted, and not %s", object_describe(r, items->list.at[i]));
-    in[i] = items->list.at[i]->tensor;
+    in[i] = use_tensor(r, a->span, items->list.at[i]);
   }
   return graph_concat(r->g, items->list.n, in, items->list.n ? dim(r, a, 1, in[0]) : 0);
 }
@@ -192,16 +192,43 @@ static Tensor *p_scatter_add(Reader *r, const Args *a) {
   return graph_scatter(r->g, x, tensor(r, a, 1), tensor(r, a, 2), dim(r, a, 3, x), true);
 }
 
-static Tensor *p_dot(Reader *r, const Args *a) { return graph_product(r->g, tensor(r, a, 0), tensor(r, a, 1)); }
+static Tensor *p_detach(Reader *r, const Args *a) { /* x, twin */
+  bool twin = a->n > 1 && a->at[1]->kind != O_NONE;
+  return graph_detach(r->g, tensor(r, a, 0), twin ? tensor(r, a, 1) : NULL);
+}
+
+static Tensor *p_differentiate(Reader *r, const Args *a) { /* y, [x, ...], f */
+  return differentiate(r, a->span, tensor(r, a, 0), want_items(r, a->span, argument(r, a, 1)), argument(r, a, 2));
+}
+
+static Tensor *p_dot(Reader *r, const Args *a) { /* a, b, whether tf32 will do */
+  bool tf32 = a->n > 2 && want_int(r, a->span, argument(r, a, 2), "whether tf32 will do");
+  return graph_product(r->g, tensor(r, a, 0), tensor(r, a, 1), tf32);
+}
 
 static const struct {
   const char *name;
   Tensor *(*make)(Reader *r, const Args *a);
-} prims[] = {{"convert", p_convert}, {"full", p_full},       {"iota", p_iota},       {"uniform", p_uniform},
-             {"cumsum", p_cumsum},   {"permute", p_permute}, {"reshape", p_reshape}, {"expand", p_expand},
-             {"slice", p_slice},     {"flip", p_flip},       {"pad", p_pad},         {"concat", p_concat},
-             {"unfold", p_unfold},   {"gather", p_gather},   {"scatter", p_scatter}, {"scatter_add", p_scatter_add},
-             {"dot", p_dot}};
+  bool is_view; /* shares its operand's memory, as PyTorch has it */
+} prims[] = {{"convert", p_convert, true},
+             {"full", p_full, false},
+             {"iota", p_iota, false},
+             {"uniform", p_uniform, false},
+             {"cumsum", p_cumsum, false},
+             {"permute", p_permute, true},
+             {"reshape", p_reshape, true},
+             {"expand", p_expand, true},
+             {"slice", p_slice, true},
+             {"flip", p_flip, false},
+             {"pad", p_pad, false},
+             {"concat", p_concat, false},
+             {"unfold", p_unfold, false},
+             {"gather", p_gather, false},
+             {"scatter", p_scatter, false},
+             {"scatter_add", p_scatter_add, false},
+             {"dot", p_dot, false},
+             {"detach", p_detach, false},
+             {"differentiate", p_differentiate, false}};
 
 /* The modules among a module's fields. */
 static Object *children(Reader *r, Object *x) {
@@ -218,6 +245,39 @@ static Object *children(Reader *r, Object *x) {
       if (v->dict.values[k]->kind == O_OBJECT) object_append(r, out, v->dict.values[k]);
   }
   return out;
+}
+
+/* A module of its own with parameters of its own, as copy.deepcopy gives; seen: of what is copied, its copy. */
+static Object *clone_module(Reader *r, Object *x, Map *seen) {
+  stack_guard();
+  Object *y = map_get(seen, x);
+  if (y) return y;
+  bool is_state = x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT;
+  if (!is_state && x->kind != O_OBJECT && x->kind != O_LIST && x->kind != O_TUPLE && x->kind != O_DICT) return x;
+  y = arena_copy(r->cx->arena, x, sizeof *x);
+  map_put(seen, x, y);
+  if (is_state) {
+    const Tensor *t = x->tensor;
+    y->tensor = graph_input(r->g, NULL, t->dtype, t->rank, t->size);
+    y->tensor->attr[0] = t->attr[0];
+    if (x->is_parameter && dtype_is_float(t->dtype)) autograd_ask(r, r->g->place, y, true);
+  } else if (x->kind == O_OBJECT) {
+    y->object.fields = map_create(r->cx->arena, false);
+    for (int i = 0; i < map_count(x->object.fields); i++) {
+      const void *key;
+      void *value;
+      map_entry(x->object.fields, i, &key, &value);
+      map_put(y->object.fields, key, clone_module(r, value, seen));
+    }
+  } else if (x->kind == O_DICT) {
+    y->dict = object_new(r, O_DICT)->dict;
+    for (int i = 0; i < x->dict.n; i++) dict_put(r, y, x->dict.keys[i], clone_module(r, x->dict.values[i], seen));
+  } else {
+    y->list.n = y->list.cap = 0;
+    y->list.at = NULL;
+    for (int i = 0; i < x->list.n; i++) object_append(r, y, clone_module(r, x->list.at[i], seen));
+  }
+  return y;
 }
 
 /* The number that a tensor of one element holds, where it is made of constants alone. */
@@ -256,6 +316,7 @@ static Object *other(Reader *r, const char *name, const Args *a) {
   if (!strcmp(name, "is_float")) return object_bool(r, dtype_is_float(dtype(r, a, 0)));
   if (!strcmp(name, "is_dtype")) return object_bool(r, argument(r, a, 0)->kind == O_DTYPE);
   if (!strcmp(name, "is_bool")) return object_bool(r, dtype(r, a, 0) == DT_I1);
+  if (!strcmp(name, "is_empty")) return object_bool(r, graph_is_empty(r->g, tensor(r, a, 0)));
   if (!strcmp(name, "numel")) return object_size(r, graph_numel(r->g, tensor(r, a, 0)));
   if (!strcmp(name, "broadcast")) {
     Tensor **x = NEW_N(r->cx->arena, Tensor *, a->n + 1);
@@ -272,25 +333,78 @@ static Object *other(Reader *r, const char *name, const Args *a) {
     vec_push(r->cx->arena, &r->g->writes, (GraphWrite){input, value});
     return object_tensor(r, value);
   }
-  if (!strcmp(name, "parameter")) { /* of a module: an input of the graph; named when the module is complete */
+  if (!strcmp(name, "assign")) {
+    bool before = r->no_grad;
+    r->no_grad = true;
+    in_place(r, a->span, argument(r, a, 0), "an assignment", tensor(r, a, 1));
+    r->no_grad = before;
+    return a->at[0];
+  }
+  if (!strcmp(name, "parameter") || !strcmp(name, "buffer") || !strcmp(name, "state")) {
+    /* of a module: an input of the graph; named when the module is complete */
     const Size *s[GRAPH_MAX_RANK];
     int rank = sizes(r, a, 0, s);
-    return object_tensor(r, graph_input(r->g, NULL, dtype(r, a, 1), rank, s));
+    Object *x =
+        object_tensor(r, graph_input(r->g, a->n > 2 ? object_text(r, a->at[2]) : NULL, dtype(r, a, 1), rank, s));
+    x->tensor->attr[0] = *name == 's';
+    x->is_parameter = *name == 'p';
+    if (x->is_parameter && dtype_is_float(x->tensor->dtype)) autograd_ask(r, a->span, x, true);
+    return x;
   }
+  if (!strcmp(name, "requires_grad")) {
+    tensor(r, a, 0);
+    autograd_ask(r, a->span, a->at[0], object_truth(r, a->span, argument(r, a, 1)));
+    return a->at[0];
+  }
+  if (!strcmp(name, "grad_mode")) {
+    Object *before = object_bool(r, !r->no_grad);
+    if (a->n) r->no_grad = !object_truth(r, a->span, a->at[0]);
+    return before;
+  }
+  if (!strcmp(name, "seed")) {
+    Tensor *x = tensor(r, a, 0);
+    if (x->op != GRAPH_INPUT || x->dtype != DT_I64 || !size_is(graph_numel(r->g, x), 1))
+      read_fail(r, a->span, "the seed of random numbers is an input of one int64");
+    r->g->seed = x;
+    return r->none;
+  }
+  if (!strcmp(name, "share")) return autograd_detach(r, a->at[0]);
+  if (!strcmp(name, "backward")) return autograd_backward(r, a);
+  if (!strcmp(name, "grad")) return autograd_grad(r, a);
+  if (!strcmp(name, "parameters")) return autograd_parameters(r, argument(r, a, 0));
   if (!strcmp(name, "item")) return item(r, tensor(r, a, 0));
+  if (!strcmp(name, "named")) { /* 'values indices', values, indices */
+    Object *out = object_list(r, O_TUPLE, a->n - 1, a->at + 1);
+    out->list.names = object_text(r, argument(r, a, 0));
+    return out;
+  }
+  if (!strcmp(name, "clone_module")) return clone_module(r, argument(r, a, 0), map_create(r->cx->arena, false));
   if (!strcmp(name, "children")) return children(r, argument(r, a, 0));
   if (!strcmp(name, "fail")) read_fail(r, a->span, "%s", object_text(r, argument(r, a, 0)));
   read_fail(r, a->span, "prim.%s is not known", name);
 }
 
+/* Where nothing was to be done: a view is the tensor itself, anything else a copy, which may be written apart. */
+static Object *result(Reader *r, const Args *a, Tensor *t, bool is_view) {
+  if (a->n && a->at[0]->kind == O_TENSOR && a->at[0]->tensor == t && is_view) return a->at[0];
+  bool same = false;
+  for (int i = 0; i < a->n; i++) {
+    const Object *x = a->at[i];
+    same |= x->kind == O_TENSOR && x->tensor == t;
+    for (int k = 0; x->kind == O_LIST && k < x->list.n; k++)
+      same |= x->list.at[k]->kind == O_TENSOR && x->list.at[k]->tensor == t;
+  }
+  return object_tensor(r, same && !is_view ? graph_detach(r->g, t, t) : t);
+}
+
 Object *prim_call(Reader *r, const char *name, const Args *a) {
   for (size_t i = 0; i < sizeof prims / sizeof *prims; i++)
-    if (!strcmp(prims[i].name, name)) return object_tensor(r, prims[i].make(r, a));
+    if (!strcmp(prims[i].name, name)) return result(r, a, prims[i].make(r, a), prims[i].is_view);
   int reduction = graph_reduction_named(name);
   if (reduction >= 0) {
     int64_t dims[GRAPH_MAX_RANK];
     int n = ints(r, a, 1, dims);
-    return object_tensor(r, graph_reduce(r->g, (Reduction)reduction, tensor(r, a, 0), n, dims));
+    return result(r, a, graph_reduce(r->g, (Reduction)reduction, tensor(r, a, 0), n, dims), false);
   }
   int point = graph_point_named(name);
   if (point >= 0) return object_tensor(r, op_point(r, a->span, (PointOp)point, a->n, a->at));
@@ -305,9 +419,8 @@ Object *tensor_attribute(Reader *r, Span at, Tensor *t, const char *name) {
   }
   if (!strcmp(name, "dtype")) return object_dtype(r, t->dtype);
   if (!strcmp(name, "ndim")) return object_int(r, t->rank);
-  if (!strcmp(name, "data")) return object_tensor(r, t);
   if (!strcmp(name, "device")) return object_str(r, "cpu");
-  if (!strcmp(name, "is_cuda") || !strcmp(name, "requires_grad")) return object_bool(r, false);
+  if (!strcmp(name, "is_cuda")) return object_bool(r, false);
   if (!strcmp(name, "T") || !strcmp(name, "mT")) {
     int64_t dims[GRAPH_MAX_RANK];
     bool all = *name == 'T';

@@ -3,12 +3,11 @@
 
 #include "graph/read/object.h"
 
-static const char torch_text[] =
-#include "torch.py.inc"
-    ;
-static const char nn_text[] =
-#include "nn.py.inc"
-    ;
+static const struct {
+  const char *file, *text;
+} library[] = {
+#include "library.inc"
+};
 
 /* ---- annotations: "f32[2, s0*4][s0*4, 1]cpu" --------------------------------------------------------------------- */
 
@@ -131,7 +130,7 @@ static void outputs(Reader *r, Object *x) {
     for (int i = 0; i < x->list.n; i++) outputs(r, x->list.at[i]);
   else if (x->kind == O_DICT)
     for (int i = 0; i < x->dict.n; i++) outputs(r, x->dict.values[i]);
-  else if (x->kind == O_TENSOR) vec_push(r->cx->arena, &r->g->outputs, x->tensor);
+  else if (x->kind == O_TENSOR) vec_push(r->cx->arena, &r->g->outputs, use_tensor(r, (Span){0}, x));
   else if (object_is_number(x) || x->kind == O_SIZE || x->kind == O_NONE) vec_push(r->cx->arena, &r->g->outputs, NULL);
   else read_fail(r, (Span){0}, "the function returns %s", object_describe(r, x));
 }
@@ -163,10 +162,12 @@ static Object *find(Reader *r, Source *file, const char *name) {
   diag_fail_hint(r->cx, at, hint, "there is no function %s", name);
 }
 
-static Reader *reader_create(Context *cx, Graph *g) {
+Reader *reader_create(Context *cx, Graph *g, bool with_library) {
   Reader *r = NEW(cx->arena, Reader);
   r->cx = cx;
   r->g = g;
+  g->reader = r;
+  r->asked = map_create(cx->arena, false);
   r->none = object_new(r, O_NONE);
   r->yes = object_new(r, O_BOOL);
   r->yes->i = 1;
@@ -175,8 +176,10 @@ static Reader *reader_create(Context *cx, Graph *g) {
   *r->library = (Scope){map_create(cx->arena, false), NULL, true, NULL};
   r->file = NEW(cx->arena, Scope);
   *r->file = (Scope){map_create(cx->arena, false), NULL, false, NULL};
-  exec_file(r, r->library, parse_module(cx, source_from_text(cx, "torch.py", torch_text, sizeof torch_text - 1)));
-  exec_file(r, r->library, parse_module(cx, source_from_text(cx, "nn.py", nn_text, sizeof nn_text - 1)));
+  if (!with_library) return r;
+  for (size_t i = 0; i < sizeof library / sizeof *library; i++)
+    exec_file(r, r->library,
+              parse_module(cx, source_from_text(cx, library[i].file, library[i].text, strlen(library[i].text))));
   return r;
 }
 
@@ -199,7 +202,7 @@ static void name_parameters(Reader *r, Object *x, const char *path) {
     const void *key;
     void *v;
     map_entry(x->object.fields, i, &key, &v);
-    bool hidden = !strcmp(key, "_items") || !strcmp(key, "_dict");
+    bool hidden = !strcmp(key, "_dict");
     name_parameters(r, v, hidden ? path : arena_printf(a, "%s%s%s", path, *path ? "." : "", (const char *)key));
   }
 }
@@ -247,9 +250,38 @@ static Object *run_function(Reader *r, Object *f, Object *self, int n, const Rea
   return call(r, self, &call_args);
 }
 
+int graph_evaluate(Graph *g, const Source *text, int n, Tensor *const *in, int most, Tensor **out) {
+  Reader *r = g->reader ? g->reader : reader_create(g->cx, g, true);
+  Scope sc = {map_create(g->cx->arena, false), NULL, false, NULL};
+  map_put(sc.names, intern_z(g->cx, "F"), object_path(r, "torch.nn.functional"));
+  for (int i = 0; i < n; i++) map_put(sc.names, intern_z(g->cx, (char[]){(char)('a' + i), 0}), object_tensor(r, in[i]));
+  r->depth = 0; /* an earlier text may have failed */
+  r->no_grad = r->sweeping = false;
+  Node *e = parse_expression(g->cx, (Source *)text);
+  g->place = e->span;
+  Object *x = eval(r, &sc, e), *items = x->kind == O_TENSOR ? object_list(r, O_LIST, 1, &x) : want_items(r, e->span, x);
+  if (items->list.n > most) read_fail(r, e->span, "it gives %d tensors, and not %d", items->list.n, most);
+  for (int i = 0; i < items->list.n; i++) {
+    if (items->list.at[i]->kind != O_TENSOR)
+      read_fail(r, e->span, "it gives %s", object_describe(r, items->list.at[i]));
+    out[i] = use_tensor(r, e->span, items->list.at[i]);
+  }
+  g->place = (Span){0};
+  return items->list.n;
+}
+
+/* Parameters of modules that no module keeps, such as a layer of which an encoder has copies. */
+static void drop_nameless(Graph *g) {
+  graph_count_uses(g);
+  int n = 0;
+  for (int i = 0; i < g->inputs.n; i++)
+    if (g->inputs.at[i]->name || g->inputs.at[i]->uses) g->inputs.at[n++] = g->inputs.at[i];
+  g->inputs.n = n;
+}
+
 Graph *graph_read(Context *cx, Source *file, const char *function, int n, const ReadInput *inputs) {
   Graph *g = graph_create(cx, function ? function : "forward");
-  Reader *r = reader_create(cx, g);
+  Reader *r = reader_create(cx, g, true);
   r->said_count = n;
   r->said = inputs;
   Node *tree = parse_module(cx, file);
@@ -263,8 +295,16 @@ Graph *graph_read(Context *cx, Source *file, const char *function, int n, const 
     self = make_module(r, f, forward->function.def);
     f = forward;
   }
+  for (int i = map_count(r->file->names) - 1; i >= 0;
+       i--) { /* modules and optimizers of the file: a module's name wins */
+    const void *key;
+    void *x;
+    map_entry(r->file->names, i, &key, &x);
+    if (((Object *)x)->kind == O_OBJECT) name_parameters(r, x, key);
+  }
   outputs(r, run_function(r, f, self, n, inputs));
   g->place = (Span){0};
+  drop_nameless(g);
   graph_verify(g, "reading");
   return g;
 }

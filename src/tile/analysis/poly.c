@@ -203,12 +203,13 @@ static bool is_at_least(const PolySpace *s, const Poly *x, int64_t number) {
 bool poly_need(PolySpace *s, PolyNeed need, const Poly *of, int64_t number) {
   int64_t v;
   if (!of) return false;
-  if (need == POLY_MULTIPLE && (number & (number - 1)) == 0 && poly_divisible(s, of) >= number) return true;
+  bool multiple = need != POLY_AT_LEAST;
+  if (multiple && (number & (number - 1)) == 0 && poly_divisible(s, of) >= number) return true;
   if (need == POLY_AT_LEAST && is_at_least(s, of, number)) return true;
-  if (poly_is_int(of, &v)) return need == POLY_MULTIPLE && v % number == 0;
+  if (poly_is_int(of, &v)) return multiple && v % number == 0;
   for (int i = 0; i < s->conditions.n; i++) {
     PolyCondition *c = &s->conditions.at[i];
-    if (c->need != need || !poly_equal(c->of, of) || (need == POLY_MULTIPLE && c->number != number)) continue;
+    if (c->need != need || !poly_equal(c->of, of) || (multiple && c->number != number)) continue;
     if (c->number < number) c->number = number;
     return true;
   }

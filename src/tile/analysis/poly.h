@@ -40,7 +40,7 @@ struct Poly {
 };
 
 /* What must hold for the reading to be right, beside what axis_info.c takes for granted. */
-typedef enum { POLY_AT_LEAST, POLY_MULTIPLE } PolyNeed;
+typedef enum { POLY_AT_LEAST, POLY_MULTIPLE, POLY_ALIGNED } PolyNeed; /* ALIGNED: MULTIPLE, for the sake of an engine */
 typedef struct PolyCondition {
   PolyNeed need;
   const Poly *of; /* static */

@@ -1,9 +1,10 @@
-/* Loads of boxes: regular.h. */
+/* Loads and stores of boxes: regular.h. */
 #include "tile/analysis/regular.h"
 
 typedef struct Reading {
   PolySpace *s;
-  const Op *load;
+  const Op *access;
+  bool by_engine; /* a copy engine is to read it */
   const Type *type;
   RegularTile *out;
   const Poly *upper[MAX_RANK]; /* index < upper; NULL: no bound */
@@ -226,9 +227,9 @@ static bool add_conditions(Reading *r) {
   RegularTile *t = r->out;
   int64_t unit = REGULAR_ALIGN / type_elem_bytes(r->type);
   if (unit < 1) unit = 1;
-  if (s->f->arg_divisible[t->base->index] % REGULAR_ALIGN)
+  if (r->by_engine && s->f->arg_divisible[t->base->index] % REGULAR_ALIGN)
     return refuse(r, "its array is not known to begin at 16 bytes");
-  if (!poly_need(s, POLY_MULTIPLE, t->offset, unit)) return refuse(r, "it does not begin at 16 bytes");
+  if (r->by_engine && !poly_need(s, POLY_ALIGNED, t->offset, unit)) return refuse(r, "it does not begin at 16 bytes");
   for (int i = 0; i < t->count; i++) {
     RegularDim *d = &t->dims[i];
     if (!d->start) d->start = poly_int(s, 0);
@@ -237,7 +238,8 @@ static bool add_conditions(Reading *r) {
     if (d->size && !poly_need(s, POLY_AT_LEAST, d->size, 1)) return refuse(r, "its array is empty");
     if (!i) continue;
     if (!poly_need(s, POLY_AT_LEAST, d->stride, 1)) return refuse(r, "a stride is not positive");
-    if (!poly_need(s, POLY_MULTIPLE, d->stride, unit)) return refuse(r, "a stride is no multiple of 16 bytes");
+    if (r->by_engine && !poly_need(s, POLY_ALIGNED, d->stride, unit))
+      return refuse(r, "a stride is no multiple of 16 bytes");
   }
   return true;
 }
@@ -247,30 +249,45 @@ static bool is_zero(const Value *v) {
   return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
 }
 
-static bool read_load(Reading *r) {
-  const Op *load = r->load;
+static bool can_be_read(Reading *r) {
+  const Op *load = r->access;
+  if (!r->by_engine) return true;
+  if (load->code == OP_ATOMIC_RMW) return true;
+  if (load->code != OP_LOAD && load->code != OP_STORE) return refuse(r, "it is no tile");
+  if (r->type->ptr) return refuse(r, "its elements are pointers");
+  if (op_is_volatile(load)) return refuse(r, "it is volatile");
+  return !op_other(load) || is_zero(op_other(load)) ? true : refuse(r, "what is masked is not zero");
+}
+
+static bool read_access(Reading *r) {
+  const Op *op = r->access;
   int dims[MAX_RANK];
   for (int d = 0; d < MAX_RANK; d++) dims[d] = d;
-  if (load->code != OP_LOAD || !r->type->rank) return refuse(r, "it is no tile");
-  if (r->type->ptr) return refuse(r, "it loads pointers");
-  if (op_is_volatile(load)) return refuse(r, "it is volatile");
-  if (op_other(load) && !is_zero(op_other(load))) return refuse(r, "what is masked is not zero");
-  const Poly *address = poly_of_pointer(r->s, load->in[0], dims, &r->out->base);
+  if (!r->type->rank) return refuse(r, "it is no tile");
+  if (!can_be_read(r)) return false;
+  const Poly *address = poly_of_pointer(r->s, op->in[0], dims, &r->out->base);
   if (!address) return refuse_for(r, "its address is no sum of indices times strides");
-  if (op_mask(load) && !read_mask(r, op_mask(load), dims)) return false;
+  if (op_mask(op) && !read_mask(r, op_mask(op), dims)) return false;
   if (!place_dims(r, address)) return false;
   for (int i = 0; i < r->out->count; i++)
     if (!bound_dim(r, &r->out->dims[i])) return false;
   return place_rest(r, address) && add_conditions(r);
 }
 
-RegularTile *regular_tile(const Func *f, const Op *load, const char **why) {
+static RegularTile *read_box(const Func *f, const Op *op, bool by_engine, const char **why) {
   RegularTile *t = NEW(f->cx->arena, RegularTile);
   *t = (RegularTile){.space = poly_space(f)};
-  Reading r = {.s = t->space, .load = load, .type = load->out[0]->type, .out = t};
-  bool is = read_load(&r);
+  const Type *type = op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type;
+  Reading r = {.s = t->space, .access = op, .by_engine = by_engine, .type = type, .out = t};
+  bool is = read_access(&r);
   *why = r.why;
   return is ? t : NULL;
+}
+
+RegularTile *regular_tile(const Func *f, const Op *load, const char **why) { return read_box(f, load, true, why); }
+
+RegularTile *regular_access(const Func *f, const Op *access, const char **why) {
+  return read_box(f, access, false, why);
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
@@ -297,7 +314,7 @@ void regular_print(Buf *out, const RegularTile *r) {
     const PolyCondition *c = &s->conditions.at[i];
     buf_puts(out, i ? ", " : "; if ");
     poly_print(out, s, c->of);
-    buf_printf(out, c->need == POLY_MULTIPLE ? " %% %lld == 0" : " >= %lld", (long long)c->number);
+    buf_printf(out, c->need == POLY_AT_LEAST ? " >= %lld" : " %% %lld == 0", (long long)c->number);
   }
   if (r->guard_count) buf_printf(out, "; %d guard%s", r->guard_count, r->guard_count > 1 ? "s" : "");
 }

@@ -1,5 +1,5 @@
 /* regular: whether a load reads a box of an array, so that a copy engine which knows the array's sizes and strides can
- * fetch it, and cut it where the array ends.
+ * fetch it, and cut it where the array ends. Likewise whether a store writes one.
  *
  *     a_ptr + m * stride_am + k, masked by m < M and k < K - start          m = tile_m * 128 + arange(0, 128)
  *
@@ -40,8 +40,10 @@ typedef struct RegularTile {
   Value *guards[REGULAR_GUARDS]; /* scalar conditions on the whole tile, i1 */
 } RegularTile;
 
-/* Of a load. NULL: it reads no box, and *why says why. The conditions are in ->space->conditions. */
+/* Of a load, or of a store. NULL: it is of no box, and *why says why. The conditions are in ->space->conditions. */
 RegularTile *regular_tile(const Func *f, const Op *load, const char **why);
+/* Of a load, store or atomic, which no copy engine is to do: the elements that it touches at most. */
+RegularTile *regular_access(const Func *f, const Op *access, const char **why);
 
 void regular_print(Buf *out, const RegularTile *r);
 

@@ -296,7 +296,7 @@ static void diagnostics_show_the_place(void **state) {
                       "e\033[31m\n";
   Source *s = source_from_text(cx, "k.py", text, sizeof text - 1);
   Span outer = {s, 4, 0, 5, 7, NULL}, call = {s, 3, 6, 3, 14, &outer};
-  Diag d = {DIAG_ERROR, {s, 2, 5, 2, 15, NULL}, "no pointer", NULL};
+  Diag d = {DIAG_ERROR, 0, {s, 2, 5, 2, 15, NULL}, "no pointer", NULL};
   expect_printed(&d, false,
                  "k.py:2:6: error: no pointer\n"
                  "  \ty = tl.load(x)\n"
@@ -315,11 +315,11 @@ static void diagnostics_show_the_place(void **state) {
                  "    call(1,\n"
                  "    ^~~~~~~\n");
   /* No escape sequence of the file reaches the terminal; ours do when asked. */
-  Diag e = {DIAG_WARNING, {s, 6, 0, 6, 1, NULL}, "odd", NULL};
+  Diag e = {DIAG_WARNING, 0, {s, 6, 0, 6, 1, NULL}, "odd", NULL};
   expect_printed(&e, false, "k.py:6:1: warning: odd\n  e [31m\n  ^\n");
   expect_printed(&e, true, "\033[1mk.py:6:1: \033[0m\033[1;35mwarning:\033[0m odd\n  e [31m\n  \033[1;32m^\033[0m\n");
   /* Places outside the text are printed without it. */
-  Diag out = {DIAG_NOTE, {s, 99, 3, 99, 4, NULL}, "far", NULL};
+  Diag out = {DIAG_NOTE, 0, {s, 99, 3, 99, 4, NULL}, "far", NULL};
   expect_printed(&out, false, "k.py:99:4: note: far\n");
   out.span = (Span){s, 1, 500, 1, 501, NULL};
   expect_printed(&out, false, "k.py:1:501: note: far\n");
@@ -335,7 +335,7 @@ static void long_lines_and_chains_are_cut(void **state) {
   Source *s = source_from_text(cx, "k.py", text, 5000);
   Span chain[100];
   for (int i = 0; i < 100; i++) chain[i] = (Span){s, 1, 0, 1, 1, i ? &chain[i - 1] : NULL};
-  Diag d = {DIAG_ERROR, {s, 1, 2500, 1, 2501, &chain[99]}, "m", NULL};
+  Diag d = {DIAG_ERROR, 0, {s, 1, 2500, 1, 2501, &chain[99]}, "m", NULL};
   Buf b = {0};
   diag_print(&b, &d, false);
   const char *mark = strchr(b.at, '!'), *caret = strchr(b.at, '^');

@@ -103,22 +103,25 @@ static bool ends_soon(long pid) {
   return !is_running(pid);
 }
 
+/* With more time each time until the program, on a machine that is busy, has come to say something. */
+static bool runs_out_of_time(const char *const *argv, Buf *out) {
+  bool right = true;
+  for (int64_t ns = 200 * MS; right && !out->n; ns *= 2)
+    right = process_run_with(argv, &(ProcessOptions){.most_ns = ns}, out) == -1 && errno == ETIMEDOUT;
+  return right;
+}
+
 static void test_time_limit(void **state) {
   static const char *const argv[] = {"/bin/sh", "-c", "sleep 1000 & echo $!; wait", NULL};
   static const char *const endless[] = {"yes", NULL};
   for (int ignored = 0; ignored < 2; ignored++) {
     void (*before)(int) = signal(SIGCHLD, ignored ? SIG_IGN : SIG_DFL);
     Buf out = {0};
-    int status = process_run_with(argv, &(ProcessOptions){.most_ns = 500 * MS}, &out), error = errno;
-    assert_int_equal(status, -1);
-    assert_int_equal(error, ETIMEDOUT);
-    assert_non_null(out.at);
+    assert_true(runs_out_of_time(argv, &out));
     assert_true(atol(out.at) > 1);
     assert_true(ends_soon(atol(out.at))); /* the whole group */
     out.n = 0;
-    status = process_run_with(endless, &(ProcessOptions){.most_ns = 100 * MS}, &out), error = errno;
-    assert_int_equal(status, -1);
-    assert_int_equal(error, ETIMEDOUT);
+    assert_true(runs_out_of_time(endless, &out));
     assert_in_range(out.n, 1, 1 << 20); /* the rest was dropped */
     buf_destroy(&out);
     signal(SIGCHLD, before);

@@ -274,11 +274,11 @@ static void test_native(void **state) {
   works(1, false);
   works(2, false);
   assert_int_equal(runs("=native"), 3);
-  assert_int_equal(runs("-E"), 1);
+  assert_int_equal(runs(" -E "), 1);
   make_compiler("case \"$*\" in *=native*) echo 'no such processor' >&2; exit 1;; esac");
   works(3, false);
   works(4, false);
-  assert_int_equal(runs("-E"), 2);
+  assert_int_equal(runs(" -E "), 2);
   assert_int_equal(runs("=native"), 4);
   unsetenv("NEREID_CC");
 }
@@ -344,6 +344,51 @@ static void test_many_loaded(void **state) {
   }
 }
 
+static void *make_one(void *info) {
+  Context *cx = context_create();
+  assert_true(context_try(cx));
+  CpuCode *code = cpu_compile(cx, program(7), strlen(program(7)), info);
+  cpu_code_release(code);
+  context_end_try(cx);
+  context_destroy(cx);
+  return NULL;
+}
+
+/* One text that several threads want at once is compiled by one of them. */
+static void test_same_text(void **state) {
+  (void)state;
+  enum { N = 6 };
+  pthread_t threads[N];
+  CpuCompileInfo info[N];
+  int compiled = 0;
+  program(7);
+  for (int i = 0; i < N; i++) assert_int_equal(pthread_create(&threads[i], NULL, make_one, &info[i]), 0);
+  for (int i = 0; i < N; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < N; i++) compiled += !info[i].from_cache;
+  assert_int_equal(compiled, 1);
+}
+
+/* A compiler's text says nothing of what the source calls its values, nor where they stand. */
+static void test_names(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "kernel @first(%x: *i32, %y: *i32) {\n  %v = load %x : i32\n  %w = add %v, %v : i32\n  store %y, %w\n}\n",
+      "kernel @other(%in: *i32, %out: *i32) {\n  %a = load %in : i32\n  %b = add %a, %a : i32\n  store %out, %b\n}\n"};
+  Buf text[2] = {{0}, {0}};
+  for (int i = 0; i < 2; i++) {
+    Context *cx = context_create();
+    assert_true(context_try(cx));
+    Func *f = tile_parse(cx, source_from_text(cx, "names.tile", texts[i], strlen(texts[i])));
+    tile_optimize(f, NULL, NULL, true);
+    cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text[i]);
+    context_end_try(cx);
+    context_destroy(cx);
+  }
+  assert_int_equal(text[0].n, text[1].n);
+  assert_memory_equal(text[0].at, text[1].at, text[0].n);
+  for (int i = 0; i < 2; i++) buf_destroy(&text[i]);
+}
+
 /* Without /proc code is loaded from a temporary folder. */
 static void test_no_proc(void **state) {
   (void)state;
@@ -385,6 +430,8 @@ static int teardown(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_cache, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_same_text, setup, teardown),
+      cmocka_unit_test(test_names),
       cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
       cmocka_unit_test_setup_teardown(test_compilers, setup, teardown),

@@ -10,7 +10,7 @@ static void make(Context *cx, const Source *input, const char *arguments, Buf *g
   Func *f = tile_parse(cx, input);
   tile_optimize(f, NULL, NULL, true);
   unsigned support;
-  cpu_emit_body(f, may_overlap, &support, got);
+  cpu_emit_body(f, may_overlap, CPU_TEXT_READABLE, &support, got);
 }
 
 int main(void) {

@@ -17,6 +17,7 @@
 #include "cpu/support/nereid_amx.h"
 #include "cpu/support/nereid_dot.h"
 
+#if defined(ND_DOT_PAIRS_BF16) && defined(ND_DOT_QUADS_I8)
 static uint64_t state = 88172645463325252u;
 static uint64_t random_bits(void) {
   state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -86,9 +87,9 @@ static void test_tiles(void **unused) {
     memcpy(&b[i], &pair, 4);
   }
   int pairs;
-  assert_int_equal(nd_amx_panel_bf16(c, 32, a, PAIRS, b, 32, M, PAIRS, &pairs), M);
+  nd_amx_begin();
+  assert_int_equal(nd_amx_panel_bf16(c, 32, a, PAIRS, b, 32, M, PAIRS, 0, &pairs), M);
   assert_int_equal(pairs, PAIRS);
-  assert_false(nd_amx_state.configured);
   for (int i = 0; i < M; i++)
     for (int j = 0; j < 32; j++) {
       float want = 0;
@@ -100,11 +101,86 @@ static void test_tiles(void **unused) {
       }
       assert_true(c[i * 32 + j] == want);
     }
-  assert_int_equal(nd_amx_panel_bf16(c, 32, a, PAIRS, b, 32, 15, PAIRS, &pairs), 0);
+  assert_int_equal(nd_amx_panel_bf16(c, 32, a, PAIRS, b, 32, 15, PAIRS, 0, &pairs), 0);
   assert_int_equal(pairs, 0);
+  nd_amx_end();
+  assert_false(nd_amx_state.configured);
+}
+
+/* Packed operands, as a loop of products has them: added to what is there, or in its place. */
+static void one_gemm(int m, int n, int k, int fresh, int int8) {
+  int per = int8 ? 4 : 2, bytes = int8 ? 1 : 2;
+  int64_t apart = (int64_t)k * 32 * bytes;
+  char *a = malloc((size_t)(m * k * bytes)), *b = malloc((size_t)(k * n * bytes)),
+       *panels = malloc((size_t)(n / 32 * apart));
+  int32_t *c = malloc((size_t)(m * n) * 4), *was = malloc((size_t)(m * n) * 4);
+  assert_true(a && b && panels && c && was && k % per == 0);
+  for (int i = 0; i < (m + n) * k; i++) {
+    char *to = i < m * k ? a + i * bytes : b + (i - m * k) * bytes;
+    uint16_t x = f32_to_bf16((float)(random_bits() % 7) - 3);
+    if (int8) *to = (char)random_bits();
+    else memcpy(to, &x, 2);
+  }
+  for (int i = 0; i < m * n; i++) {
+    float x = (float)(random_bits() % 100) - 50;
+    if (int8) was[i] = (int32_t)random_bits();
+    else memcpy(&was[i], &x, 4);
+  }
+  memcpy(c, was, (size_t)(m * n) * 4);
+  if (int8) {
+    nd_gemm_panels_i8(panels, apart, b, n, n, k);
+    nd_gemm_i8(c, n, a, k, panels, apart, m, n, k, fresh);
+  } else {
+    nd_gemm_panels_bf16(panels, apart, b, n * 2, n, k);
+    nd_gemm_bf16((float *)(void *)c, n, a, k * 2, panels, apart, m, n, k, fresh);
+  }
+  assert_false(nd_amx_state.configured);
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) {
+      float sum = 0, x;
+      uint32_t whole = 0, want;
+      memcpy(&x, &was[i * n + j], 4);
+      for (int p = 0; p < k; p++) {
+        if (int8) {
+          whole += (uint32_t)((int8_t)a[i * k + p] * (int8_t)b[p * n + j]);
+          continue;
+        }
+        uint16_t u, v;
+        memcpy(&u, a + (i * k + p) * 2, 2), memcpy(&v, b + (p * n + j) * 2, 2);
+        sum += bf16_to_f32(u) * bf16_to_f32(v);
+      }
+      sum = fresh ? sum : sum + x;
+      memcpy(&want, &sum, 4);
+      if (int8) want = fresh ? whole : whole + (uint32_t)was[i * n + j];
+      if ((uint32_t)c[i * n + j] != want)
+        fail_msg("%s %dx%dx%d%s: [%d, %d]", int8 ? "int8" : "bf16", m, n, k, fresh ? " fresh" : "", i, j);
+    }
+  free(a), free(b), free(panels), free(c), free(was);
+}
+
+static void test_gemm(void **unused) {
+  (void)unused;
+  static const int ms[] = {1, 16, 33, 64}, ks[] = {0, 16, 64, 128, 1300};
+  for (int i = 0; i < 4; i++)
+    for (int k = 0; k < 5; k++)
+      for (int turn = 0; turn < 8; turn++) one_gemm(ms[i], turn & 1 ? 32 : 64, ks[k], turn >> 1 & 1, turn >> 2);
+}
+
+#else
+#define WITHOUT_AVX512 1
+#endif
+
+static void left_out(void **unused) {
+  (void)unused;
+  puts("left out: no AVX-512 with VNNI in the compiler or the processor");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_shapes)};
-  return cmocka_run_group_tests_name("support_amx", tests, NULL, NULL);
+  const struct CMUnitTest none[] = {cmocka_unit_test(left_out)};
+#ifndef WITHOUT_AVX512
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_shapes),
+                                     cmocka_unit_test(test_gemm)};
+  if (__builtin_cpu_supports("avx512vnni")) return cmocka_run_group_tests_name("support_amx", tests, NULL, NULL);
+#endif
+  return cmocka_run_group_tests_name("support_amx", none, NULL, NULL);
 }

@@ -104,7 +104,8 @@ DOT_TEST(fp8e4b8, DT_F8E4B8, DT_F32, float, void, , NULL)
 DOT_TEST(fp8e5b16, DT_F8E5B16, DT_F32, float, void, , NULL)
 DOT_TEST(i8, DT_I8, DT_I32, int32_t, void, , NULL)
 
-/* Operands packed in pieces of k, or rows of a read where they lie; every shape that a loop of products may have. */
+/* Operands packed in pieces of k, or rows of a read where they lie; every shape that a loop of products may have; added
+ * to what is there, or in its place. */
 #define GEMM_TEST(T, in, out, ctype) \
   static void test_gemm_##T(void **unused) { \
     (void)unused; \
@@ -113,8 +114,10 @@ DOT_TEST(i8, DT_I8, DT_I32, int32_t, void, , NULL)
       int m = ms[i % 4], n = ns[i / 4 % 2], k = ks[i / 8], piece = k < 64 ? 8 : 4 * (k / 16); \
       int64_t bytes = dtype_bytes(in), rows_apart = (int64_t)k * ND_GEMM_A_##T + 64, \
               apart = ((int64_t)k * ND_GEMM_W_##T * ND_GEMM_B_##T + 63) / 64 * 64; \
-      for (int raw = 0; raw <= ND_GEMM_RAW_##T; raw++) { \
-        Case s = make_case((int[3]){m, n, k}, 0, in, out); \
+      for (int turn = 0; turn < 2 + 2 * ND_GEMM_RAW_##T; turn++) { \
+        int fresh = turn % 2, raw = turn / 2; \
+        Case s = make_case((int[3]){m, n, k}, raw ? 8 : 0, in, out); \
+        for (int r = 0; fresh && r < m; r++) memset((ctype *)s.was + r * s.ldc, 0, (size_t)n * sizeof(ctype)); \
         char *rows = aligned_alloc(64, (size_t)(m * rows_apart + 63) / 64 * 64), \
              *panels = aligned_alloc(64, (size_t)(n / ND_GEMM_W_##T * apart)), \
              *tile = malloc((size_t)(m * piece * bytes)); \
@@ -125,9 +128,10 @@ DOT_TEST(i8, DT_I8, DT_I32, int32_t, void, , NULL)
             memcpy(tile + r * ks_ * bytes, (char *)s.a + (r * s.lda + p) * bytes, (size_t)(ks_ * bytes)); \
           nd_gemm_rows_##T(rows + (int64_t)p * ND_GEMM_A_##T, rows_apart, tile, m, ks_); \
           nd_gemm_panels_##T(panels + (int64_t)p * ND_GEMM_W_##T * ND_GEMM_B_##T, apart, \
-                             (char *)s.b + p * s.ldb * bytes, n, ks_); \
+                             (char *)s.b + p * s.ldb * bytes, s.ldb * bytes, n, ks_); \
         } \
-        nd_gemm_##T((ctype *)s.c, s.ldc, raw ? s.a : rows, raw ? s.lda *bytes : rows_apart, panels, apart, m, n, k); \
+        nd_gemm_##T((ctype *)s.c, s.ldc, raw ? s.a : rows, raw ? s.lda *bytes : rows_apart, panels, apart, m, n, k, \
+                    fresh); \
         check_case(&s, in, out); \
         free(rows), free(panels), free(tile); \
       } \

@@ -325,7 +325,7 @@ static void creation_and_shape(void **state) {
       {"tl.reshape(a2, 16)", "i32[16]"},
       {"tl.reshape(a2, (2, 2, 4))", "i32[2,2,4]"},
       {"tl.reshape(a2, 8)", "!number of elements"},
-      {"tl.reshape(a2, -1)", "!is -1"},
+      {"tl.reshape(a2, -1)", "!power of 2"},
       {"a2.reshape(16)", "i32[16]"},
       {"a2.view([16])", "i32[16]"},
       {"tl.trans(a2)", "i32[4,4]"},

@@ -3,10 +3,12 @@
  * ends); and copies are as wide as rows allow. Last, each wait, barrier, commit and fence of a pipelined loop is taken
  * out in turn, and each time that is seen. */
 #include "unit/gpu/test_dot_kit.h"
+#include "unit/gpu/test_order_kit.h"
 
 #include <math.h>
 
-static const char *const targets[] = {"sm_90a", "sm_80"};
+enum { TARGETS = 3 };
+static const char *const targets[TARGETS] = {"sm_90a", "sm_80", "sm_100a"};
 
 #define TILES \
   "    m = tl.arange(0, M)\n" \
@@ -208,9 +210,17 @@ typedef struct Shape {
 
 static const Shape usual = {64, 32, 32, 0, 4, DT_F16};
 
+/* All warps copy and multiply. */
+static DotCase whole_case(const char *text, const char *target, int warps, int stages) {
+  DotCase c = dot_case(text, target, warps, stages);
+  const char *wrong;
+  c.without = gpu_without("specialize", &wrong);
+  return c;
+}
+
 /* Runs the loop from lo to hi; returns what it is made of. */
-static DotCount check_loop(const Loop *l, const Shape *s, int64_t lo, int64_t hi, int stages, const char *target) {
-  DotCase c = dot_case(l->text, target, s->warps, stages);
+static DotCount check_case(DotCase c, const Loop *l, const Shape *s, int64_t lo, int64_t hi, int stages,
+                           const char *target) {
   int blocks = 0;
   int64_t step = l->step(s->bk);
   __int128 i;
@@ -243,10 +253,14 @@ static DotCount check_loop(const Loop *l, const Shape *s, int64_t lo, int64_t hi
   return n;
 }
 
+static DotCount check_loop(const Loop *l, const Shape *s, int64_t lo, int64_t hi, int stages, const char *target) {
+  return check_case(whole_case(l->text, target, s->warps, stages), l, s, lo, hi, stages, target);
+}
+
 /* ---- trip counts and stages -------------------------------------------------------------------------------------- */
 
 static void every_trip_count(void **state) {
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (int stages = 1; stages <= 5; stages++)
       for (int trips = 0; trips <= 8; trips++) {
         DotCount n = check_loop(&pointers, &usual, 0, trips * usual.bk - (trips > 1 ? 5 : 0), stages, targets[t]);
@@ -257,13 +271,16 @@ static void every_trip_count(void **state) {
 
 static void every_kind_of_loop(void **state) {
   static const Loop *const loops[] = {&stepped, &computed, &hinted, &twice, &nested, &transposed, &branching};
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (int i = 0; i < (int)(sizeof loops / sizeof *loops); i++)
       for (int trips = 0; trips <= 9; trips++) {
         DotCount n = check_loop(loops[i], &usual, 4, 4 + trips, 3, targets[t]);
         if (!n.copies[0]) fail_msg("%s: no copies", loops[i]->name);
       }
-  for (int t = 0; t < 2; t++)
+  for (int i = 0; i < (int)(sizeof loops / sizeof *loops); i++) /* those that only multiply get warps that copy */
+    for (int trips = 0; trips <= 5; trips++)
+      check_case(dot_case(loops[i]->text, "sm_90a", usual.warps, 3), loops[i], &usual, 4, 4 + trips, 3, "sm_90a");
+  for (int t = 0; t < TARGETS; t++)
     for (int trips = 0; trips <= 6; trips++) {
       assert_true(check_loop(&down, &usual, 7 + trips, 7, 3, targets[t]).copies[0] > 0);
       assert_true(check_loop(&down, &usual, trips - 3, -3, 4, targets[t]).copies[0] > 0);
@@ -300,7 +317,7 @@ static void tiles_that_tables_name(void **state) {
   enum { M = 64, N = 32, BK = 32, TRIPS = 5 };
   for (int trips = 0; trips <= TRIPS; trips++)
     for (int list = 0; list < 2; list++) {
-      DotCase c = dot_case(table_text, targets[trips % 2], 4, 3);
+      DotCase c = whole_case(table_text, targets[(trips + list) % TARGETS], 4, 3);
       DotArg *a = dot_array(&c, DT_F16, M * TRIPS * BK), *b = dot_array(&c, DT_F16, TRIPS * BK * N),
              *table = dot_array(&c, DT_I32, list ? trips * BK : trips), *out = dot_array(&c, DT_F32, M * N);
       for (int i = 0; i < table->count; i++)
@@ -325,7 +342,7 @@ static void tiles_that_tables_name(void **state) {
 /* ---- the ends of the variable's type ----------------------------------------------------------------------------- */
 
 static void the_ends_of_the_type(void **state) {
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (int trips = 1; trips <= 5; trips++) {
       int64_t n = (int64_t)trips * usual.bk;
       assert_true(check_loop(&wide, &usual, INT64_MAX - n, INT64_MAX, 3, targets[t]).copies[0] > 0);
@@ -344,7 +361,7 @@ static void the_ends_of_the_type(void **state) {
  */
 static void rows_that_are_not_aligned(void **state) {
   static const int beyond[] = {8, 4, 2, 1};
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (int i = 0; i < 4; i++) {
       Shape s = usual;
       s.row = beyond[i];
@@ -365,18 +382,126 @@ static void other_shapes(void **state) {
       {16, 16, 64, 0, 4, DT_F16},    {64, 16, 32, 0, 16, DT_F16}, /* too few tiles for the warps: by multiply-adds */
       {16, 16, 128, 0, 1, DT_BF16},  {64, 64, 128, 0, 8, DT_F16},
   };
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++) {
       const Shape *s = &shapes[i];
       check_loop(&pointers, s, 0, 6 * s->bk - 1, 3, targets[t]);
       DotCount n = check_loop(&pointers, s, 0, 6 * s->bk, 3, targets[t]);
       bool tensor = s->m * s->n / 128 >= s->warps;
-      bool group = tensor && t == 0 && s->m >= 64 && s->n >= 16 && s->warps >= 4;
+      bool group = tensor && t != 1 && s->m >= 64 && s->n >= 16 && s->warps >= 4;
       assert_int_equal(n.copies[0] > 0, tensor);
-      assert_int_equal(n.wgmma > 0, group);
+      assert_int_equal(n.wgmma > 0, group && t == 0);
+      assert_int_equal(n.tmem > 0, group && t == 2);
       assert_int_equal(n.mma > 0, tensor && !group);
-      if (group && n.products_at_once != 1) fail_msg("%d by %d by %d: %d", s->m, s->n, s->bk, n.products_at_once);
+      if (group && t == 0 && n.products_at_once != 1)
+        fail_msg("%d by %d by %d: %d", s->m, s->n, s->bk, n.products_at_once);
     }
+}
+
+/* ---- f32, the other way round ------------------------------------------------------------------------------------ */
+
+/* A stored by columns, B stored by columns: what lies across is the other operand, both, or none. */
+#define STORED(AT_A, AT_B) \
+  HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    K = (hi - lo) * BK\n    for i in range(lo, hi):\n" \
+       "        at = (i - lo) * BK + k\n" \
+       "        acc = tl.dot(tl.load(a_ptr + " AT_A "), tl.load(b_ptr + " AT_B "), acc)\n" STORE
+
+typedef struct Stored {
+  const char *text;
+  bool a_across, b_across;
+} Stored;
+
+static const Stored stored[] = {
+    {STORED("m[:, None] * SA + at[None, :]", "at[:, None] * N + n[None, :]"), false, true},
+    {STORED("at[None, :] * M + m[:, None]", "n[None, :] * SA + at[:, None]"), true, false},
+    {STORED("m[:, None] * SA + at[None, :]", "n[None, :] * SA + at[:, None]"), false, false},
+    {STORED("at[None, :] * M + m[:, None]", "at[:, None] * N + n[None, :]"), true, true},
+};
+
+static DotCase stored_case(const Stored *t, const Shape *s, int trips, int stages, const char *without) {
+  DotCase c = dot_case(t->text, "sm_90a", s->warps, stages);
+  const char *wrong;
+  int row = trips * s->bk;
+  c.without = gpu_without(without, &wrong);
+  dot_array(&c, DT_F32, s->m * row), dot_array(&c, DT_F32, s->n * row), dot_array(&c, DT_F32, s->m * s->n);
+  dot_int(&c, 0), dot_int(&c, trips);
+  dot_const(&c, s->m), dot_const(&c, s->n), dot_const(&c, s->bk), dot_const(&c, row);
+  return c;
+}
+
+static DotCount check_stored(const Stored *t, const Shape *s, int trips, const char *without) {
+  DotCase c = stored_case(t, s, trips, 3, without);
+  const DotArg *a = &c.args[0], *b = &c.args[1], *out = &c.args[2];
+  char what[200];
+  snprintf(what, sizeof what, "%d by %d by %d, %d warps, %d times, a %s, b %s, without %s", s->m, s->n, s->bk, s->warps,
+           trips, t->a_across ? "across" : "along", t->b_across ? "across" : "along", without);
+  dot_run(&c, what);
+  int row = trips * s->bk;
+  for (int i = 0; i < s->m; i++)
+    for (int j = 0; j < s->n; j++) {
+      double want = 0;
+      for (int k = 0; k < row; k++)
+        want +=
+            a->values[t->a_across ? k * s->m + i : i * row + k] * b->values[t->b_across ? k * s->n + j : j * row + k];
+      if (out->values[i * s->n + j] != want)
+        fail_msg("%s: [%d, %d] is %g, not %g", what, i, j, out->values[i * s->n + j], want);
+    }
+  DotCount n = dot_count(&c);
+  dot_free(&c);
+  return n;
+}
+
+/* One operand across goes to warpgroups from registers, as the first, turned where it is the second; two do not. */
+static void f32_that_lies_across(void **state) {
+  static const Shape shapes[] = {{64, 64, 32, 0, 4},  {128, 64, 16, 0, 4},  {64, 128, 64, 0, 4},  {128, 128, 32, 0, 8},
+                                 {16, 64, 32, 0, 4},  {64, 16, 32, 0, 4},   {128, 256, 32, 0, 8}, {256, 128, 16, 0, 8},
+                                 {32, 128, 32, 0, 4}, {256, 64, 32, 0, 16}, {64, 256, 16, 0, 8}};
+  static const char *const ways[] = {"", "specialize", "specialize,tensor_maps"};
+  for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
+    for (int t = 0; t < 4; t++)
+      for (int trips = i ? 3 : 1; trips <= (i ? 3 : 6); trips++) {
+        const Shape *s = &shapes[i];
+        const Stored *of = &stored[t];
+        bool turned = of->b_across, both = of->a_across && of->b_across;
+        bool group =
+            !both && (turned ? s->n : s->m) >= 64 && (turned ? s->m : s->n) >= 16 && s->m * s->n / 128 >= s->warps;
+        DotCount n = check_stored(of, s, trips, ways[(i + trips) % 3]);
+        if ((n.wgmma > 0) != group || (n.from_registers > 0) != (group && (turned || of->a_across)))
+          fail_msg("%d by %d, %d warps, case %d: %d wgmma, %d from registers", s->m, s->n, s->warps, t, n.wgmma,
+                   n.from_registers);
+      }
+  assert_int_equal(check_stored(&stored[0], &shapes[0], 3, "turn_dots").wgmma, 0);
+}
+
+/* Two products of one tile, of which one is turned: what it loads in an iteration it may still read in the next. */
+static void a_turned_product_beside_another(void **state) {
+  enum { M = 64, N = 64, BK = 32, TRIPS = 5 };
+  DotCase c = dot_case(HEAD "@triton.jit\ndef k(a_ptr, b_ptr, c_ptr, out_ptr, trips, M: tl.constexpr, N: tl.constexpr, "
+                            "BK: tl.constexpr, K: tl.constexpr):\n" TILES "    other = acc\n"
+                            "    for i in range(trips):\n        at = i * BK + k\n"
+                            "        a = tl.load(a_ptr + m[:, None] * K + at[None, :])\n"
+                            "        acc = tl.dot(a, tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n"
+                            "        other = tl.dot(a, tl.load(c_ptr + n[None, :] * K + at[:, None]), other)\n"
+                            "    acc += other\n" STORE,
+                       "sm_90a", 4, 3);
+  for (int way = 0; way < 2; way++) {
+    DotCase turned = c;
+    DotArg *a, *b, *x, *out;
+    a = dot_array(&turned, DT_F32, M * BK * TRIPS), b = dot_array(&turned, DT_F32, N * BK * TRIPS);
+    x = dot_array(&turned, DT_F32, N * BK * TRIPS), out = dot_array(&turned, DT_F32, M * N);
+    dot_int(&turned, TRIPS), dot_const(&turned, M), dot_const(&turned, N), dot_const(&turned, BK);
+    dot_const(&turned, BK * TRIPS);
+    turned.specialize = way;
+    dot_run(&turned, "a turned product beside another");
+    assert_true(dot_count(&turned).wgmma > 0 && dot_count(&turned).mma == 0);
+    for (int e = 0; e < M * N; e++) {
+      double want = 0;
+      for (int k = 0; k < BK * TRIPS; k++)
+        want += a->values[e / N * BK * TRIPS + k] * (b->values[k * N + e % N] + x->values[e % N * BK * TRIPS + k]);
+      if (out->values[e] != want) fail_msg("element %d is %g, not %g", e, out->values[e], want);
+    }
+    dot_free(&turned);
+  }
 }
 
 static const char nothing_text[] =
@@ -387,8 +512,8 @@ static const char nothing_text[] =
 
 /* Masks that let nothing through: the arrays have one element, and zeros are summed. */
 static void masks_all_false(void **state) {
-  for (int t = 0; t < 2; t++) {
-    DotCase c = dot_case(nothing_text, targets[t], 4, 3);
+  for (int t = 0; t < TARGETS; t++) {
+    DotCase c = whole_case(nothing_text, targets[t], 4, 3);
     dot_array(&c, DT_F16, 1), dot_array(&c, DT_F16, 1);
     DotArg *out = dot_array(&c, DT_F32, 64 * 32);
     dot_int(&c, 0), dot_int(&c, 7), dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 512);
@@ -546,7 +671,7 @@ static void check_attention(const Attention *a) {
 }
 
 static void attention_forward_and_backward(void **state) {
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (int causal = 0; causal < 2; causal++) {
       check_attention(&(Attention){130, 64, 64, 64, 4, DT_F16, causal, targets[t]});
       check_attention(&(Attention){100, 32, 64, 32, 4, DT_BF16, causal, targets[t]});
@@ -571,26 +696,15 @@ static bool orders(const LaneOp *op) {
     case LANE_MBAR_EXPECT:
     case LANE_MBAR_ARRIVE:
     case LANE_MBAR_WAIT:
+    case LANE_TMEM_COMMIT:
+    case LANE_TMEM_DEALLOC:
+    case LANE_TMEM_WAIT_LD:
+    case LANE_TMEM_WAIT_ST:
+    case LANE_TMEM_FENCE_BEFORE:
+    case LANE_TMEM_FENCE_AFTER:
     case LANE_BARRIER: return true;
     default: return false;
   }
-}
-
-typedef struct Search {
-  int skip;
-  LaneOp *found;
-} Search;
-
-static void find_order(LaneOp *op, void *arg) {
-  Search *s = arg;
-  if (orders(op) && s->skip-- == 0) s->found = op;
-}
-
-static void replace_all(LaneOp *op, void *arg) {
-  const LaneOp *wait = arg;
-  for (int i = 0; i < op->in_count; i++)
-    for (int k = 0; k < wait->out_count; k++)
-      if (op->in[i] == wait->out[k]) op->in[i] = wait->in[k];
 }
 
 static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
@@ -600,29 +714,6 @@ static bool in_inner_loop(const LaneOp *op) {
   for (const LaneOp *o = op->block->first; o; o = o->next)
     if (is_loop(o)) return false;
   return op->block->parent && is_loop(op->block->parent);
-}
-
-static bool verifies(LaneFunc *f) {
-  Context *cx = f->cx;
-  bool ok = false;
-  if (context_try(cx)) {
-    lane_verify(f, "the test");
-    context_end_try(cx);
-    ok = true;
-  }
-  return ok;
-}
-
-static LaneOp *find_number(LaneFunc *f, int n) {
-  Search s = {.skip = n};
-  lane_walk(f->body, find_order, &s);
-  return s.found;
-}
-
-static bool take_out(LaneFunc *f, LaneOp *op) {
-  lane_walk(f->body, replace_all, op);
-  lane_remove(op);
-  return true;
 }
 
 /* False: it is no wait, or one before it has waited for all that it waits for. */
@@ -643,7 +734,7 @@ typedef struct Lengths {
 
 static bool is_seen(DotCase *c, const Lengths *l) {
   LaneSimFault fault;
-  bool seen = !verifies(c->lane);
+  bool seen = !order_verifies(c->lane);
   for (int steps = l->steps; !seen && steps >= 0; steps--) {
     if (steps < l->steps - 3 && steps > 2) continue; /* of short ones, slots are filled for nothing */
     c->args[l->number].bits = (uint64_t)(steps * l->each);
@@ -674,7 +765,7 @@ static void needs_all(DotCase *c, const Lengths *l, int least, int spare) {
   for (int weaker = 0; weaker < 2; weaker++)
     for (int n = 0;; n++, tried++) {
       dot_compile(c);
-      LaneOp *op = find_number(c->lane, n);
+      LaneOp *op = order_find(c->lane, orders, n);
       if (!op) {
         context_destroy(c->cx);
         break;
@@ -685,7 +776,8 @@ static void needs_all(DotCase *c, const Lengths *l, int least, int spare) {
                                             (op->code == LANE_FENCE_PROXY && op->next->code == LANE_BARRIER)));
       snprintf(what, sizeof what, "number %d, %s%s {%lld}%s", n, weaker ? "a weaker " : "", lane_info[op->code].name,
                (long long)op->imm, inside ? " in the loop" : "");
-      bool done = weaker ? weaken(op) : take_out(c->lane, op);
+      bool done = !weaker || weaken(op);
+      if (!weaker) order_take_out(c->lane, op);
       if (done && !is_seen(c, l)) {
         if (!spared) fail_msg("nobody misses %s", what);
         unseen += !no_tile;
@@ -697,9 +789,9 @@ static void needs_all(DotCase *c, const Lengths *l, int least, int spare) {
 }
 
 static void a_pipelined_product_needs_its_waits(void **state) {
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (int stages = 2; stages <= 4; stages++) {
-      DotCase c = dot_case(transposed.text, targets[t], 4, stages);
+      DotCase c = whole_case(transposed.text, targets[t], 4, stages);
       dot_array(&c, DT_F16, 64 * 32 * 8), dot_array(&c, DT_F16, 32 * 8 * 32), dot_array(&c, DT_F32, 64 * 32);
       dot_int(&c, 0), dot_int(&c, 8);
       dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * 8);
@@ -710,12 +802,13 @@ static void a_pipelined_product_needs_its_waits(void **state) {
 
 /* The accumulator stays in flight from one iteration to the next. */
 static void asynchronous_products_need_their_waits(void **state) {
-  for (int stages = 2; stages <= 4; stages++) {
-    DotCase c = dot_case(wide.text, "sm_90a", 4, stages);
-    dot_array(&c, DT_F16, 64 * 32 * 8), dot_array(&c, DT_F16, 32 * 8 * 32), dot_array(&c, DT_F32, 64 * 32);
-    dot_int(&c, 0), dot_int(&c, 32 * 8);
-    dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * 8);
-    needs_all(&c, &(Lengths){4, 32, 8}, 8, 3);
+  for (int stages = 2; stages <= 5; stages++) {
+    int t = stages == 5 ? 2 : 0, steps = t ? 10 : 8;
+    DotCase c = whole_case(wide.text, targets[t], 4, t ? 3 : stages);
+    dot_array(&c, DT_F16, 64 * 32 * steps), dot_array(&c, DT_F16, 32 * steps * 32), dot_array(&c, DT_F32, 64 * 32);
+    dot_int(&c, 0), dot_int(&c, 32 * steps);
+    dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * steps);
+    needs_all(&c, &(Lengths){4, 32, steps}, 8, 3);
     dot_free(&c);
   }
 }
@@ -724,18 +817,29 @@ static void asynchronous_products_need_their_waits(void **state) {
  * latter's two barriers, after the loop and between the store and what may read it, either is enough.) */
 static void memory_of_a_ring_is_waited_for(void **state) {
   static const Loop *const loops[] = {&twice, &nested};
-  for (int i = 0; i < 4; i++) {
-    DotCase c = dot_case(loops[i / 2]->text, targets[i % 2], 4, 3);
-    dot_array(&c, DT_F16, 64 * 32 * 8), dot_array(&c, DT_F16, 32 * 8 * 32), dot_array(&c, DT_F32, 64 * 32);
-    dot_int(&c, 0), dot_int(&c, 8);
-    dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * 8);
-    needs_all(&c, &(Lengths){4, 1, 8}, 8, loops[i / 2] == &twice ? 4 : 3);
+  for (int i = 0; i < 2 * TARGETS; i++) {
+    int steps = i / 2 == 2 ? 10 : 8;
+    DotCase c = whole_case(loops[i % 2]->text, targets[i / 2], 4, 3);
+    dot_array(&c, DT_F16, 64 * 32 * steps), dot_array(&c, DT_F16, 32 * steps * 32), dot_array(&c, DT_F32, 64 * 32);
+    dot_int(&c, 0), dot_int(&c, steps);
+    dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * steps);
+    needs_all(&c, &(Lengths){4, 1, steps}, 8, loops[i % 2] == &twice || i / 2 == 2 ? 4 : 3);
+    dot_free(&c);
+  }
+}
+
+/* Words of the next k's are loaded while products of the last ones run. */
+static void turned_products_need_their_waits(void **state) {
+  static const Shape shape = {64, 64, 16, 0, 4, DT_F32};
+  for (int stages = 2; stages <= 3; stages++) {
+    DotCase c = stored_case(&stored[0], &shape, 6, stages, "specialize");
+    needs_all(&c, &(Lengths){4, 1, 6}, 8, 3);
     dot_free(&c);
   }
 }
 
 static void pipelined_attention_needs_its_waits(void **state) {
-  for (int t = 0; t < 2; t++) {
+  for (int t = 0; t < TARGETS; t++) {
     Attention a = {64 * 5, 32, 64, 64, 4, DT_F16, false, targets[t]};
     Work w = attention_work(&a);
     DotCase c = attention_case(&a, &w, "attention", forward_arrays, 5);
@@ -766,7 +870,7 @@ static void copy_before(LaneFunc *f, const LaneOp *op, LaneOp *place) {
 /* A product reads up to its wait: whoever meets before it may not yet write what the product reads. */
 static void a_product_reads_up_to_its_wait(void **state) {
   for (int meets = 0; meets < 2; meets++) {
-    DotCase c = dot_case(once_text, "sm_90a", 4, 3);
+    DotCase c = whole_case(once_text, "sm_90a", 4, 3);
     LaneSimFault fault;
     dot_array(&c, DT_F16, 64 * 64), dot_array(&c, DT_F16, 64 * 64), dot_array(&c, DT_F32, 64 * 64);
     dot_compile(&c);
@@ -776,7 +880,7 @@ static void a_product_reads_up_to_its_wait(void **state) {
     copy_before(c.lane, first[LANE_BARRIER], wait);
     if (meets) copy_before(c.lane, first[LANE_BARRIER], after);
     copy_before(c.lane, first[LANE_ST], after);
-    assert_true(verifies(c.lane));
+    assert_true(order_verifies(c.lane));
     bool ok = dot_simulate(&c, 0, &fault);
     if (ok != meets) fail_msg("%s", ok ? "no fault" : fault.message);
     if (!meets) assert_non_null(strstr(fault.message, "read, without a barrier between"));
@@ -793,12 +897,15 @@ int main(void) {
       cmocka_unit_test(the_ends_of_the_type),
       cmocka_unit_test(rows_that_are_not_aligned),
       cmocka_unit_test(other_shapes),
+      cmocka_unit_test(f32_that_lies_across),
+      cmocka_unit_test(a_turned_product_beside_another),
       cmocka_unit_test(masks_all_false),
       cmocka_unit_test(attention_forward_and_backward),
       cmocka_unit_test(a_pipelined_product_needs_its_waits),
       cmocka_unit_test(asynchronous_products_need_their_waits),
       cmocka_unit_test(a_product_reads_up_to_its_wait),
       cmocka_unit_test(memory_of_a_ring_is_waited_for),
+      cmocka_unit_test(turned_products_need_their_waits),
       cmocka_unit_test(pipelined_attention_needs_its_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

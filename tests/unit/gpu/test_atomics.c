@@ -47,7 +47,7 @@ static bool is_one_of(const char *words, const char *word, size_t n) {
   return false;
 }
 
-/* "red.relaxed.gpu.global.add.noftz.f16 [...]": up to the blank. */
+/* "red.global.relaxed.gpu.add.noftz.f16 [...]": up to the blank. */
 static bool exists(const char *name, size_t n, int sm) {
   const char *part[12];
   size_t length[12];
@@ -61,9 +61,9 @@ static bool exists(const char *name, size_t n, int sm) {
   bool red = is_one_of("red", part[0], length[0]);
   const char *op = part[4], *type = part[count - 1];
   size_t op_length = (size_t)(type - 1 - op), type_length = length[count - 1];
-  if (!is_one_of(red ? red_sems : atom_sems, part[1], length[1]) || !is_one_of(scopes, part[2], length[2]))
+  if (!is_one_of("global", part[1], length[1])) return false;
+  if (!is_one_of(red ? red_sems : atom_sems, part[2], length[2]) || !is_one_of(scopes, part[3], length[3]))
     return false;
-  if (!is_one_of("global", part[3], length[3])) return false;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (is_one_of(forms[i].op, op, op_length) && is_one_of(forms[i].types, type, type_length) && sm >= forms[i].sm &&
         (red ? forms[i].red : forms[i].atom))
@@ -271,12 +271,12 @@ static void test_table(void **state) {
     int sm;
     bool exists;
   } rows[] = {
-      {"red.relaxed.gpu.global.add.f32", 80, true},        {"red.acquire.gpu.global.add.f32", 80, false},
-      {"red.relaxed.gpu.global.exch.b32", 80, false},      {"red.relaxed.gpu.global.add.s64", 80, false},
-      {"atom.acq_rel.sys.global.cas.b16", 80, true},       {"red.release.cta.global.min.u64", 80, true},
-      {"red.relaxed.gpu.global.add.bf16", 90, false},      {"red.relaxed.gpu.global.add.noftz.bf16", 80, false},
-      {"red.relaxed.gpu.global.add.noftz.bf16", 90, true}, {"atom.relaxed.gpu.global.max.f32", 90, false},
-      {"atom.relaxed.gpu.global.add.v4.f32", 90, true},    {"atom.relaxed.gpu.global.and.u32", 90, false},
+      {"red.global.relaxed.gpu.add.f32", 80, true},        {"red.global.acquire.gpu.add.f32", 80, false},
+      {"red.global.relaxed.gpu.exch.b32", 80, false},      {"red.global.relaxed.gpu.add.s64", 80, false},
+      {"atom.global.acq_rel.sys.cas.b16", 80, true},       {"red.global.release.cta.min.u64", 80, true},
+      {"red.global.relaxed.gpu.add.bf16", 90, false},      {"red.global.relaxed.gpu.add.noftz.bf16", 80, false},
+      {"red.global.relaxed.gpu.add.noftz.bf16", 90, true}, {"atom.global.relaxed.gpu.max.f32", 90, false},
+      {"atom.global.relaxed.gpu.add.v4.f32", 90, true},    {"atom.global.relaxed.gpu.and.u32", 90, false},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (exists(rows[i].name, strlen(rows[i].name), rows[i].sm) != rows[i].exists) fail_msg("%s", rows[i].name);

@@ -1,7 +1,8 @@
 /* Warps that go their own ways, and copies by tensor maps, in the simulator: what they bring is right at every seed,
  * and each thing that a kernel must do for that is missed when it is left out. */
 #include "gpu/gpu.h"
-#include "gpu/tensor_map.h"
+#include "rt/tensor_map.h"
+#include "unit/gpu/test_order_kit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,16 +101,6 @@ static Case parse(const char *text) {
   return c;
 }
 
-static bool verifies(const Case *c) {
-  bool ok = false;
-  if (context_try(c->cx)) {
-    lane_verify(c->f, NULL);
-    context_end_try(c->cx);
-    ok = true;
-  }
-  return ok;
-}
-
 typedef union Map128 {
   GpuTensorMap map;
   _Alignas(GPU_MAP_ALIGN) char bytes[GPU_MAP_BYTES];
@@ -183,25 +174,9 @@ static bool orders(const LaneOp *op) {
          op->code == LANE_BARRIER || op->code == LANE_BULK_WAIT || op->code == LANE_BULK_COMMIT;
 }
 
-typedef struct Search {
-  int skip;
-  LaneOp *found;
-} Search;
-
-static void find_order(LaneOp *op, void *arg) {
-  Search *s = arg;
-  if (orders(op) && s->skip-- == 0) s->found = op;
-}
-
-static LaneOp *find_number(LaneFunc *f, int n) {
-  Search s = {.skip = n};
-  lane_walk(f->body, find_order, &s);
-  return s.found;
-}
-
 static bool ring_is_wrong(const Case *c) {
   LaneSimFault fault;
-  bool seen = !verifies(c);
+  bool seen = !order_verifies(c->f);
   for (int n = MOST - 3; n < MOST && !seen; n++)
     for (uint64_t seed = 0; seed < SEEDS && !seen; seed++) seen = !run_ring(c->f, n, seed, &fault);
   return seen;
@@ -211,7 +186,7 @@ static void a_ring_needs_all_that_it_waits_for(void **state) {
   int n = 0;
   for (;; n++) {
     Case c = parse(ring_text);
-    LaneOp *op = find_number(c.f, n);
+    LaneOp *op = order_find(c.f, orders, n);
     if (op) lane_remove(op);
     if (op && !ring_is_wrong(&c)) fail_msg("nobody misses number %d, %s", n, lane_info[op->code].name);
     context_destroy(c.cx);
@@ -255,7 +230,7 @@ static void stores_need_their_waits(void **state) {
   for (;; n++) {
     Case c = parse(store_text);
     LaneSimFault fault;
-    LaneOp *op = find_number(c.f, n);
+    LaneOp *op = order_find(c.f, orders, n);
     bool seen = !op;
     if (op) lane_remove(op);
     for (uint64_t seed = 0; seed < SEEDS && !seen; seed++) seen = !run_store(c.f, seed, &fault);
@@ -297,6 +272,22 @@ static void says(const char *text, const char *message) {
 static void reads_are_forgotten_in_order(void **state) {
   Case c = parse(KERNEL("2", "%x = ld.b32 %out {global} : b32\nbarrier {warps=2 imm=3}\n" ONE(
                                  "%y = ld.b32 %out {global} : b32\nst.b32 %out, %y {global}")));
+  LaneSimFault fault = {{0}};
+  float array[ROWS * COLUMNS] = {0}, out[32] = {0};
+  Map128 map = map_of(array, COLUMNS, ROWS, ROWS, 3);
+  for (uint64_t seed = 0; seed < SEEDS; seed++)
+    if (!run(c.f, out, 32, array, ROWS * COLUMNS, 0, &map, seed, &fault)) fail_msg("%s", fault.message);
+  context_destroy(c.cx);
+}
+
+/* An atomic's read is none that another warp's atomic would have to wait for. */
+static void atomics_are_in_no_order(void **state) {
+  Case c = parse(KERNEL(
+      "2",
+      MADE("%c1") ONE(
+          "st.b32 %tile, %c0 {shared buffer=0}") "barrier\n"
+                                                 "%x = atom.s32 %tile, %c1 {shared add relaxed cta buffer=0} : b32\n"
+                                                 "barrier\n%y = ld.b32 %tile {shared buffer=0} : b32\n"));
   LaneSimFault fault = {{0}};
   float array[ROWS * COLUMNS] = {0}, out[32] = {0};
   Map128 map = map_of(array, COLUMNS, ROWS, ROWS, 3);
@@ -410,15 +401,11 @@ static void text_reads_back(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_ring_brings_every_tile),
-      cmocka_unit_test(a_ring_needs_all_that_it_waits_for),
-      cmocka_unit_test(stores_leave_the_tile),
-      cmocka_unit_test(stores_need_their_waits),
-      cmocka_unit_test(reads_are_forgotten_in_order),
-      cmocka_unit_test(faults_say_what_is_wrong),
-      cmocka_unit_test(registers_go_round),
-      cmocka_unit_test(wrong_text_is_refused),
-      cmocka_unit_test(text_reads_back),
+      cmocka_unit_test(a_ring_brings_every_tile),     cmocka_unit_test(a_ring_needs_all_that_it_waits_for),
+      cmocka_unit_test(stores_leave_the_tile),        cmocka_unit_test(stores_need_their_waits),
+      cmocka_unit_test(reads_are_forgotten_in_order), cmocka_unit_test(atomics_are_in_no_order),
+      cmocka_unit_test(faults_say_what_is_wrong),     cmocka_unit_test(registers_go_round),
+      cmocka_unit_test(wrong_text_is_refused),        cmocka_unit_test(text_reads_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

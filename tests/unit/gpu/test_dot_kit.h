@@ -129,6 +129,7 @@ static inline void dot_compile(DotCase *c) {
                     .persist = c->persist,
                     .specialize = c->specialize,
                     .tensor_maps = true,
+                    .apart = true,
                     .without = c->without};
     lane = gpu_compile(c->compiled->func, &o);
     context_end_try(cx);
@@ -156,7 +157,7 @@ typedef struct DotMap {
   _Alignas(GPU_MAP_ALIGN) char bytes[GPU_MAP_BYTES];
 } DotMap;
 
-/* Where the arguments allow no tensor maps, the kernel is compiled anew, without. */
+/* Where the launch plan does not fit the arguments, the kernel is compiled anew, without what it lacks. */
 static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) {
   uint64_t slots[DOT_ARGS + 3 + GPU_PLAN_MAPS] = {0};
   for (int i = 0; i < c->compiled->slot_count; i++) {
@@ -169,9 +170,10 @@ static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) 
   if (c->lane->plan) { /* each in 128 bytes, as a launch passes it */
     GpuTensorMap made[GPU_PLAN_MAPS];
     const char *wrong;
-    if (!gpu_plan_maps(c->lane->plan, slots, made)) {
+    GpuPlanFit fit = gpu_plan_maps(c->lane->plan, slots, c->grid, made);
+    if (fit) {
       context_destroy(c->cx);
-      c->without |= gpu_without("tensor_maps", &wrong);
+      c->without |= gpu_without(gpu_plan_lacks(fit), &wrong);
       dot_compile(c);
       return dot_simulate(c, seed, fault);
     }
@@ -214,7 +216,7 @@ static inline void dot_run(DotCase *c, const char *what) {
 /* ---- what a kernel is made of ------------------------------------------------------------------------------------ */
 
 typedef struct DotCount {
-  int wgmma, from_registers, mma, copies[17], tensors, waits, products_at_once,
+  int wgmma, tmem, from_registers, mma, copies[17], tensors, waits, products_at_once,
       sums; /* copies: by bytes; at_once: most pending groups; sums: most registers of a wgmma's accumulator */
 } DotCount;
 
@@ -226,6 +228,7 @@ static inline void dot_count_op(LaneOp *op, void *arg) {
       if (op->out_count > n->sums) n->sums = op->out_count;
       break;
     case LANE_MMA: n->mma++; break;
+    case LANE_TMEM_MMA: n->tmem++; break;
     case LANE_CP_ASYNC: n->copies[op->bits / 8]++, n->copies[0]++; break;
     case LANE_TENSOR_LOAD: n->tensors++, n->copies[16]++, n->copies[0]++; break;
     case LANE_WGMMA_WAIT:

@@ -67,19 +67,21 @@ static void check(const Types *t, const char *target, int warps, int k, bool a_a
   DotCount n = dot_count(&c);
   bool small = dtype_bits(t->in) == 8, widened = small && t->in != DT_I8 && !strcmp(target, "sm_80"),
        warpgroups = !strcmp(target, "sm_90a") && warps == 4 && t->in != DT_F64 && !t->x3 &&
-                    (dtype_bits(t->in) != 32 || (a_along && b_along));
-  if ((n.wgmma > 0) != warpgroups || (n.mma > 0) == warpgroups)
-    fail_msg("%s: %d products of warpgroups, %d of warps", what, n.wgmma, n.mma);
+                    (dtype_bits(t->in) != 32 || b_along), /* of f32, threads load a where it lies across */
+      tmem = !strcmp(target, "sm_100a") && warps == 4 && t->in != DT_F64 && !t->x3 &&
+             (dtype_bits(t->in) == 16 || (a_along && b_along));
+  if ((n.wgmma > 0) != warpgroups || (n.tmem > 0) != tmem || (n.mma > 0) == (warpgroups || tmem))
+    fail_msg("%s: %d products of warpgroups, %d to tensor memory, %d of warps", what, n.wgmma, n.tmem, n.mma);
   bool copied = !widened && (!small || a_along || b_along);
   if ((n.copies[0] > 0) != copied) fail_msg("%s: %d copies", what, n.copies[0]);
   dot_free(&c);
 }
 
 static void loops_of_every_type(void **state) {
-  static const char *const targets[] = {"sm_80", "sm_89", "sm_90a"};
+  static const char *const targets[] = {"sm_80", "sm_89", "sm_90a", "sm_100a"};
   static const int lengths[] = {0, 16, 144, 224};
   for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-    for (int target = 0; target < 3; target++)
+    for (int target = 0; target < 4; target++)
       for (int ways = 0; ways < 4; ways++)
         for (int i = 0; i < 4; i++) {
           if (types[t].in == DT_F8E4NV && target == 0) continue; /* Triton refuses it there */
@@ -87,7 +89,54 @@ static void loops_of_every_type(void **state) {
         }
 }
 
+/* ---- chains of products that are cut to tf32: what a tolerance counts ---- */
+
+static const char chains[] =
+    HEAD "@triton.jit\ndef k(x_ptr, out_ptr, K, KIND: tl.constexpr):\n"
+         "    at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]\n"
+         "    x = tl.load(x_ptr + at)\n"
+         "    y = tl.zeros([16, 16], tl.float32)\n"
+         "    z = y\n"
+         "    if KIND == 1:\n" /* two that meet in no operand */
+         "        y = tl.dot(x, x) + tl.dot(x, x + 1)\n"
+         "    elif KIND == 2:\n" /* attention: the accumulator adds none */
+         "        for i in range(0, K):\n"
+         "            y = tl.dot(tl.exp(tl.dot(x, x + i)), x, y)\n"
+         "    elif KIND == 3:\n" /* what a loop carries is an operand of another product */
+         "        for i in range(0, K):\n"
+         "            z += tl.dot(x, y)\n"
+         "            y = tl.dot(x, x + i, y)\n"
+         "    elif KIND == 4:\n" /* only where a branch is taken */
+         "        if K > 3:\n"
+         "            y = tl.dot(tl.dot(x, x), tl.dot(x, x))\n"
+         "        y = tl.dot(y, x)\n"
+         "    elif KIND == 5:\n" /* powers: each iteration adds one */
+         "        y = x\n"
+         "        for i in range(0, K):\n"
+         "            y = tl.dot(y, x)\n"
+         "    elif KIND == 6:\n"
+         "        y = tl.dot(tl.dot(x, x, input_precision='ieee'), x, input_precision='ieee')\n"
+         "    tl.store(out_ptr + at, y + z)\n";
+
+static int chain_of(int kind, int without) {
+  DotCase c = dot_case(chains, "sm_90a", 4, 3);
+  dot_array(&c, DT_F32, 256), dot_array(&c, DT_F32, 256);
+  dot_int(&c, 4), dot_const(&c, kind);
+  c.without = without;
+  dot_compile(&c);
+  int chain = gpu_tf32_chain(c.compiled->func, &(GpuOptions){.target = gpu_target_find("sm_90a"), .without = without});
+  dot_free(&c);
+  return chain;
+}
+
+static void chains_of_products(void **state) {
+  static const int want[] = {0, 1, 2, 2, 3, 8, 0};
+  const char *wrong;
+  for (int kind = 0; kind < 7; kind++) assert_int_equal(chain_of(kind, 0), want[kind]);
+  assert_int_equal(chain_of(2, gpu_without("tensor_cores", &wrong)), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type), cmocka_unit_test(chains_of_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* Tests of gpu/sink_masks.c: masks go behind the products that stand between them and their users, and nothing else
- * moves. */
-#include "gpu/gpu.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+ * moves. Of gpu/late_scales.c: what multiplies a tile multiplies its maximum instead, where that is the same number. Of
+ * gpu/skip_masks.c: a mask that is made again in a branch takes what was loaded and branched for as it is. */
+#include "unit/gpu/test_dot_kit.h"
 
 static const char *const text = "kernel @k(%p: *f32, %n: i32) {\n"
                                 "  %i = arange {start=0, end=256} : i32[256]\n"
@@ -50,7 +44,145 @@ static void masks_behind_products(void **state) {
   context_destroy(cx);
 }
 
+/* ---- scales ------------------------------------------------------------------------------------------------------ */
+
+typedef struct Scales {
+  const char *scale; /* what the tile is multiplied by */
+  const char *low;   /* of masked elements */
+  const char *more;  /* in the loop's body */
+  bool maps, moved;
+  int requires;
+} Scales;
+
+static const Scales scales[] = {
+    {"%c", "-inf", "", true, true, 2},
+    {"%c", "-inf", "", false, false, 0},     /* no launch looks at the scale */
+    {"%loaded", "-inf", "", true, false, 0}, /* nor can it at this one */
+    {"2.5", "-inf", "", false, true, 0},
+    {"-2.5", "-inf", "", true, false, 0},
+    {"0.0", "-inf", "", true, false, 0},
+    {"inf", "-inf", "", true, false, 0},
+    {"%c", "-1.0", "", true, false, 0},                  /* masked ones would be scaled */
+    {"%c", "-inf", "  store %at, %u\n", true, false, 0}, /* somebody else wants the product */
+    {"%c", "-inf", "  store %at, %t\n", true, false, 0},
+    {"%c", "-inf", "  %w = sub %e, %u : f32[4,8]\n", true, false, 0}, /* and this one with its sign turned */
+};
+
+static void count_op(Op *op, void *arg) {
+  int *n = arg;
+  n[op->code]++;
+}
+
+static Func *move_scales(Context *cx, const char *ir) {
+  Func *volatile f = NULL;
+  if (context_try(cx)) {
+    Func *parsed = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
+    GpuOptions o = {.target = gpu_target_find("sm_90a")};
+    gpu_late_scales(parsed, &o);
+    tile_verify(parsed, "late_scales");
+    f = parsed;
+    context_end_try(cx);
+  }
+  if (!f) fail_msg("%s\n%s", cx->diags.at[0].message, ir);
+  return f;
+}
+
+static void scales_behind_maxima(void **state) {
+  for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+    const Scales *c = &scales[i];
+    char k[3000], tile[200];
+    if (c->scale[0] == '%') snprintf(tile, sizeof tile, "splat %s", c->scale);
+    else snprintf(tile, sizeof tile, "const {value=%s}", c->scale);
+    snprintf(k, sizeof k,
+             "kernel @k(%%p: *f32 {divisible=16}, %%q: *f16 {divisible=16}, %%n: i32, %%x: f32) {\n"
+             "  %%log = const {value=1.442695} : f32\n"
+             "  %%c = mul %%x, %%log : f32\n"
+             "  %%loaded = load %%p : f32\n"
+             "  %%size = convert %%n : i64\n"
+             "%s"
+             "  %%i = arange {start=0, end=32} : i32[32]\n"
+             "  %%square = reshape %%i : i32[4,8]\n"
+             "  %%ps = splat %%p : *f32[4,8]\n"
+             "  %%at = addptr %%ps, %%square : *f32[4,8]\n"
+             "  %%ns = splat %%n : i32[4,8]\n"
+             "  %%cs = %s : f32[4,8]\n"
+             "  %%low = const {value=%s} : f32[4,8]\n"
+             "  %%first = const {value=0} : i32\n"
+             "  %%step = const {value=1} : i32\n"
+             "  for %%first, %%n, %%step do (%%turn: i32) {\n"
+             "    %%s = load %%at : f32[4,8]\n"
+             "    %%t = mul %%s, %%cs : f32[4,8]\n"
+             "    %%seen = cmp %%square, %%ns {pred=lt} : i1[4,8]\n"
+             "    %%u = select %%seen, %%t, %%low : f32[4,8]\n"
+             "    %%m = reduce %%u {axis=1} : f32[4] do (%%a: f32, %%b: f32) {\n"
+             "      %%ab = max %%a, %%b : f32\n"
+             "      yield %%ab\n"
+             "    }\n"
+             "    %%column = expand_dims %%m {axis=1} : f32[4,1]\n"
+             "    %%wide = broadcast %%column : f32[4,8]\n"
+             "    %%d = sub %%u, %%wide : f32[4,8]\n"
+             "    %%e = math %%d {fn=exp2} : f32[4,8]\n"
+             "%s"
+             "    store %%at, %%e\n"
+             "    yield\n"
+             "  }\n"
+             "}\n",
+             c->maps ? "  %map = tensor_map %q, %size, %size, %size {dims=[16, 16]} : *f16\n" : "", tile, c->low,
+             c->more);
+    Context *cx = context_create();
+    Func *f = move_scales(cx, k);
+    int counts[OP_COUNT + 1] = {0};
+    tile_walk(f->body, count_op, counts);
+    const Op *max = NULL;
+    for (const Op *loop = f->body->first; loop; loop = loop->next)
+      for (const Op *op = loop->code == OP_FOR ? loop->body[0]->first : NULL; op; op = op->next)
+        if (op->code == OP_REDUCE) max = op;
+    assert_non_null(max);
+    bool plain = max->in[0]->def->code == OP_SELECT && max->in[0]->def->in[1]->def->code == OP_LOAD;
+    if (plain != c->moved || counts[OP_REQUIRE] != c->requires || counts[OP_MUL] != (c->moved ? 3 : 2))
+      fail_msg("case %zu: the maximum is of the %s tile, %d requires, %d mul", i, plain ? "plain" : "scaled",
+               counts[OP_REQUIRE], counts[OP_MUL]);
+    context_destroy(cx);
+  }
+}
+
+/* ---- masks that hold for whole tiles ----------------------------------------------------------------------------- */
+
+/* A bound is made of both results of one branch, and of elements that the iteration stores to before the mask. */
+static const char bounds[] = HEAD "@triton.jit\ndef k(x_ptr, out_ptr, K, n):\n"
+                                  "    i = tl.arange(0, 1024)\n"
+                                  "    x_ptrs = x_ptr + tl.arange(0, 16)\n"
+                                  "    for k in range(0, K):\n"
+                                  "        if k < n:\n"
+                                  "            a = k\n"
+                                  "            b = 3\n"
+                                  "        else:\n"
+                                  "            a = 2 * k\n"
+                                  "            b = 5\n"
+                                  "        low = tl.min(tl.load(x_ptrs), 0).to(tl.int32)\n"
+                                  "        tl.store(x_ptrs, tl.zeros([16], tl.float32) + (low + 100))\n"
+                                  "        z = tl.where(i - low >= b * 64 - a, i, -1)\n"
+                                  "        tl.store(out_ptr + k * 1024 + i, z.to(tl.float32))\n";
+
+static void bounds_of_branches(void **state) {
+  enum { K = 9, N = 4, COUNT = 1024 };
+  for (int warps = 1; warps <= 2; warps++) {
+    DotCase c = dot_case(bounds, "sm_90a", warps, 3);
+    DotArg *x = dot_array(&c, DT_F32, 16), *out = dot_array(&c, DT_F32, K * COUNT);
+    dot_int(&c, K), dot_int(&c, N);
+    for (int i = 0; i < 16; i++) dot_store(x, i, 0);
+    dot_run(&c, "bounds");
+    for (int k = 0; k < K; k++)
+      for (int i = 0; i < COUNT; i++) {
+        int a = k < N ? k : 2 * k, b = k < N ? 3 : 5;
+        assert_true(out->values[k * COUNT + i] == (i - 100 * k >= b * 64 - a ? i : -1));
+      }
+    dot_free(&c);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(masks_behind_products)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(masks_behind_products), cmocka_unit_test(scales_behind_maxima),
+                                     cmocka_unit_test(bounds_of_branches)};
   return cmocka_run_group_tests_name("late", tests, NULL, NULL);
 }

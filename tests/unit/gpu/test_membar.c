@@ -5,6 +5,7 @@
 #include "unit/front/test_front_kit.h"
 
 #include "gpu/gpu.h"
+#include "unit/gpu/test_order_kit.h"
 
 enum { ELEMENTS = 4096, SEEDS = 3 };
 
@@ -32,31 +33,23 @@ static bool simulate(const LaneFunc *f, Memory *m, bool alias, uint64_t seed, ch
   return ok;
 }
 
-typedef struct Search {
-  int skip;
-  LaneOp *found;
-} Search;
-
-static void find_barrier(LaneOp *op, void *arg) {
-  Search *s = arg;
-  if (op->code == LANE_BARRIER && !op->warp && s->skip-- == 0) s->found = op;
-}
+static bool is_block_barrier(const LaneOp *op) { return op->code == LANE_BARRIER && !op->warp; }
 
 /* The kernel's lane IR without its barrier number `without`; -1: whole. NULL when it has no such barrier. */
 static LaneFunc *compile(Kit *k, const char *text, int without) {
   LaneFunc *volatile f = NULL;
   *k = kit_compile(text);
   if (!k->c) fail_msg("refused:\n%s\n%s", text, k->messages);
-  Search s = {.skip = without};
+  LaneOp *volatile found = NULL;
   if (context_try(k->cx)) {
     tile_optimize(k->c->func, NULL, NULL, true);
     f = gpu_compile(k->c->func, &(GpuOptions){.target = gpu_target_find("sm_90a"), .verify = true});
-    if (without >= 0) lane_walk(f->body, find_barrier, &s);
+    if (without >= 0) found = order_find(f, is_block_barrier, without);
     context_end_try(k->cx);
   } else {
     fail_msg("not lowered:\n%s", text);
   }
-  if (s.found) lane_remove(s.found);
+  if (found) lane_remove(found);
   else if (without >= 0) f = NULL;
   return f;
 }

@@ -55,26 +55,61 @@ static const char product[] =
          "        acc = tl.dot(a, b, acc)\n"
          "    tl.store(out_ptr + m[:, None] * N * tl.num_programs(1) + n[None, :], acc)\n";
 
-/* Of tiles in rings: what the next program's copies overwrite nobody reads any more. */
+typedef struct Shape {
+  const char *target;
+  int m, n, bk, k, warps, grid[2], blocks, stages;
+} Shape;
+
+static void run_product(const Shape *s) {
+  int rows = s->grid[0] * s->m, columns = s->grid[1] * s->n;
+  const char *wrong;
+  DotCase c = dot_case(product, s->target, s->warps, s->stages);
+  c.grid[0] = s->grid[0], c.grid[1] = s->grid[1], c.persist = true, c.blocks = s->blocks;
+  c.without = gpu_without("specialize", &wrong);
+  DotArg *a = dot_array(&c, DT_F16, rows * s->k), *b = dot_array(&c, DT_F16, s->k * columns),
+         *out = dot_array(&c, DT_F32, rows * columns);
+  dot_int(&c, s->k), dot_const(&c, s->m), dot_const(&c, s->n), dot_const(&c, s->bk);
+  dot_run(&c, "products");
+  assert_true(c.lane->persistent && dot_count(&c).copies[16] > 0);
+  assert_int_equal(c.lane->stages_missed, s->stages > 4 ? s->stages : 0); /* of the large ones there is room for 4 */
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      double sum = 0;
+      for (int k = 0; k < s->k; k++) sum += a->values[i * s->k + k] * b->values[k * columns + j];
+      assert_true(out->values[i * columns + j] == sum);
+    }
+  dot_free(&c);
+}
+
+/* Of tiles in rings: what the next program's copies overwrite nobody reads any more. Large tiles leave room for what is
+ * stored, since their rings stay. */
 static void products(void **state) {
-  static const char *const targets[] = {"sm_90a", "sm_80"};
-  enum { M = 64, N = 32, ROWS = 3 * M, COLUMNS = 2 * N, K = 80 };
-  for (int t = 0; t < 2; t++) {
-    DotCase c = dot_case(product, targets[t], 4, 3);
-    c.grid[0] = 3, c.grid[1] = 2, c.persist = true, c.blocks = 2;
-    DotArg *a = dot_array(&c, DT_F16, ROWS * K), *b = dot_array(&c, DT_F16, K * COLUMNS),
-           *out = dot_array(&c, DT_F32, ROWS * COLUMNS);
-    dot_int(&c, K), dot_const(&c, M), dot_const(&c, N), dot_const(&c, 32);
-    dot_run(&c, "products");
-    assert_true(c.lane->persistent && dot_count(&c).copies[16] > 0);
-    for (int i = 0; i < ROWS; i++)
-      for (int j = 0; j < COLUMNS; j++) {
-        double sum = 0;
-        for (int k = 0; k < K; k++) sum += a->values[i * K + k] * b->values[k * COLUMNS + j];
-        assert_true(out->values[i * COLUMNS + j] == sum);
-      }
+  run_product(&(Shape){"sm_90a", 64, 32, 32, 80, 4, {3, 2}, 2, 3});
+  run_product(&(Shape){"sm_80", 64, 32, 32, 80, 4, {3, 2}, 2, 3});
+  run_product(&(Shape){"sm_90a", 128, 256, 64, 80, 8, {2, 1}, 1, 5});
+}
+
+static void count_barrier(LaneOp *op, void *arg) {
+  if (op->code == LANE_BARRIER && !op->warp) ++*(int *)arg;
+}
+
+/* Programs are in no order: what one has stored and the next one loads needs no barrier between. */
+static void no_barriers_between_programs(void **state) {
+  int barriers[2] = {0};
+  for (int persist = 0; persist < 2; persist++) {
+    DotCase c = dot_case(TEXT("    x = tl.load(seen_ptr + tl.program_id(0))\n"
+                              "    tl.store(out_ptr + tl.program_id(0), x + n)\n"),
+                         "sm_90a", 4, 3);
+    c.grid[0] = 5, c.persist = persist, c.blocks = persist ? 2 : 0;
+    DotArg *out = dot_array(&c, DT_F32, 5), *seen = dot_array(&c, DT_F32, 5);
+    dot_int(&c, 3);
+    dot_run(&c, "programs in a row");
+    lane_walk(c.lane->body, count_barrier, &barriers[persist]);
+    for (int i = 0; i < 5; i++) assert_true(out->values[i] == seen->values[i] + 3);
     dot_free(&c);
   }
+  assert_int_equal(barriers[0], 1); /* both arguments may be one array */
+  assert_int_equal(barriers[1], 1);
 }
 
 static void refused(void **state) {
@@ -95,11 +130,65 @@ static void refused(void **state) {
   }
 }
 
+static void find_count(LaneOp *op, void *found) {
+  if (op->code == LANE_SPECIAL && op->special == SP_NCTAID_X) *(bool *)found = true;
+}
+
+/* ---- long programs first ----------------------------------------------------------------------------------------- */
+
+/* Counted from the other end where a loop's end grows with the program's number, and nowhere else; and right then. */
+static void long_programs_first(void **state) {
+  static const struct {
+    const char *bounds, *more;
+    bool turned;
+  } cases[] = {{"0, tl.program_id(0) + 1", "", true},
+               {"0, tl.minimum(n, (tl.program_id(0) * 32 + 64) // 32)", "", true},
+               {"tl.program_id(0), n + 2 * tl.program_id(0)", "", false}, /* by how much, nobody asks */
+               {"tl.program_id(0), n", "", false},
+               {"0, n - tl.program_id(0)", "", false},
+               {"0, n", "", false},
+               {"0, tl.program_id(1) + n", "", false},
+               {"0, tl.program_id(0) % 3 + 1", "", false},
+               {"0, tl.program_id(0) + 1", "    for i in range(tl.program_id(0), n):\n        sum += 1.0\n", false},
+               {"0, tl.program_id(0) + 1", "    tl.device_print(\"at\", sum)\n", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[1000];
+    snprintf(text, sizeof text,
+             HEAD "@triton.jit\ndef k(x_ptr, out_ptr, n):\n"
+                  "    sum = 0.0\n"
+                  "    for i in range(%s):\n"
+                  "        sum += tl.load(x_ptr + i)\n"
+                  "%s"
+                  "    tl.store(out_ptr + tl.program_id(0), sum)\n",
+             cases[i].bounds, cases[i].more);
+    double sums[2][7];
+    bool counts[2];
+    for (int plain = 0; plain < 2; plain++) {
+      const char *wrong;
+      DotCase c = dot_case(text, "sm_90a", 1, 3);
+      c.grid[0] = 7, c.without = plain ? gpu_without("heavy_first", &wrong) : 0;
+      dot_array(&c, DT_F32, 32);
+      DotArg *out = dot_array(&c, DT_F32, 7);
+      dot_int(&c, 9);
+      if (strstr(text, "print")) dot_compile(&c);
+      else dot_run(&c, text);
+      memcpy(sums[plain], out->values, sizeof sums[plain]);
+      counts[plain] = false;
+      lane_walk(c.lane->body, find_count, &counts[plain]);
+      dot_free(&c);
+    }
+    if (counts[0] != cases[i].turned || counts[1]) fail_msg("%s:%s turned", text, counts[0] ? "" : " not");
+    for (int k = 0; k < 7; k++) assert_true(sums[0][k] == sums[1][k]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_program_once),
       cmocka_unit_test(products),
+      cmocka_unit_test(no_barriers_between_programs),
       cmocka_unit_test(refused),
+      cmocka_unit_test(long_programs_first),
   };
   return cmocka_run_group_tests_name("persist", tests, NULL, NULL);
 }

@@ -439,10 +439,10 @@ static void test_atomics(void **state) {
     rmw(&k, (LaneOp){.kind = LK_F32, .rmw = RMW_ADD, .sem = SEM_RELAXED, .space = SPACE_SHARED}, 1, result, shared);
   }
   char *text = print(&k, "sm_80");
-  contains(text, "red.relaxed.gpu.global.add.f32 [%rd2], ");
-  contains(text, "atom.acquire.gpu.global.add.u32 _, [%rd2], "); /* red cannot acquire */
-  contains(text, "atom.release.sys.global.exch.b64 _, [%rd2], ");
-  contains(text, "@%p1 red.release.cta.global.add.u32 ");
+  contains(text, "red.global.relaxed.gpu.add.f32 [%rd2], ");
+  contains(text, "atom.global.acquire.gpu.add.u32 _, [%rd2], "); /* red cannot acquire */
+  contains(text, "atom.global.release.sys.exch.b64 _, [%rd2], ");
+  contains(text, "@%p1 red.global.release.cta.add.u32 ");
   assembles_all(&k, targets);
   for (int result = 0; result < 2; result++) {
     rmw(&k, (LaneOp){.kind = LK_BF16, .rmw = RMW_ADD, .sem = SEM_ACQ_REL}, 1, result, k.q);
@@ -629,6 +629,66 @@ static void test_parallel_copies(void **state) {
   }
 }
 
+/* A branch that hands on arbitrary ones of n values, some of which are read behind it: what either side's moves do is
+ * what a parallel copy does, and the values that are read lie where they lay. */
+static void test_branch_copies(void **state) {
+  (void)state;
+  uint32_t seed = 7;
+  int in_place = 0;
+  for (int round = 0; round < 2000; round++) {
+    enum { MOST = 8 };
+    Kernel k = begin(1);
+    LaneValue *init[MOST], *yields[2][MOST], *cond = unknown(&k, LK_PRED);
+    LaneType types[MOST];
+    uint32_t want[2][MOST];
+    seed = seed * 1664525u + 1013904223u;
+    int n = 1 + (int)(seed >> 29), kept = (int)(seed >> 8) & 0xff;
+    for (int i = 0; i < n; i++) init[i] = unknown(&k, LK_B32), types[i] = LT_B32;
+    for (int i = 0; i < n; i++) lane_store(&k.b, SPACE_GLOBAL, LK_B32, 1, k.q, 0, NULL, &init[i]);
+    LaneOp *branch = lane_if(&k.b, cond, false, n, types);
+    for (int side = 0; side < 2; side++) {
+      lane_enter(&k.b, branch, side);
+      for (int i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        int from = seed >> 12 & 1 ? i : (int)(seed >> 16) % n;
+        bool constant = (seed >> 13 & 7) == 0;
+        yields[side][i] = constant ? lane_i32(&k.b, 1000 + i) : init[from];
+        want[side][i] = constant ? (uint32_t)(1000 + i) : (uint32_t)(100 + from);
+      }
+      lane_yield(&k.b, n, yields[side]);
+    }
+    lane_leave(&k.b, branch);
+    for (int i = 0; i < n; i++) lane_store(&k.b, SPACE_GLOBAL, LK_B32, 1, k.q, 0, NULL, &branch->out[i]);
+    for (int i = 0; i < n; i++)
+      if (kept >> i & 1) lane_store(&k.b, SPACE_GLOBAL, LK_B32, 1, k.q, 0, NULL, &init[i]);
+    char *text = print(&k, "sm_90a");
+    const char *sides[] = {strstr(text, "$else1;\n"), strstr(text, "$else1:\n")}, *after = strstr(text, "$end1:\n");
+    assert_true(sides[0] && sides[1] && after);
+    for (int side = 0; side < 2; side++) {
+      uint32_t regs[64] = {0};
+      int number;
+      const char *at = strstr(text, "\tst.global");
+      for (int i = 0; i < n; i++, at = strchr(at, '\n') + 1) {
+        assert_int_equal(sscanf(at, "\tst.global.b32 [%%rd2], %%r%d;", &number), 1);
+        regs[number] = (uint32_t)(100 + i);
+      }
+      run_moves(strchr(sides[side], '\n') + 1, regs, 64);
+      at = strchr(after, '\n') + 1;
+      for (int i = 0; i < 2 * n; i++) {
+        if (i >= n && !(kept >> (i - n) & 1)) continue;
+        uint32_t right = i < n ? want[side][i] : (uint32_t)(100 + i - n);
+        assert_int_equal(sscanf(at, "\tst.global.b32 [%%rd2], %%r%d;", &number), 1);
+        if (regs[number] != right) print_message("%s\n", text), assert_int_equal(regs[number], right);
+        at = strchr(at, '\n') + 1;
+      }
+    }
+    in_place += !strncmp(strchr(sides[0], '\n') + 1, "\tbra", 4);
+    if (round % 500 == 0) assembles(&k, "sm_90a");
+    end();
+  }
+  assert_in_range(in_place, 100, 1900); /* one side has nothing to copy */
+}
+
 static void test_swap_reads(void **state) {
   (void)state;
   Kernel k = begin(1);
@@ -735,6 +795,31 @@ static void test_targets(void **state) {
   for (int i = 0; targets[i]; i++) assert_non_null(gpu_target_find(targets[i]));
 }
 
+/* A wait in a branch is a loop that is left at once where the branch is not taken; beside stores it stands in one. */
+static void test_waits_in_branches(void **state) {
+  (void)state;
+  for (int stores = 0; stores < 2; stores++) {
+    Kernel k = begin(4);
+    LaneValue *x = unknown(&k, LK_S32), *cond = unknown(&k, LK_PRED);
+    int bars = lane_buffer(&k.b, "barriers", 16, 8);
+    k.f->buffers.at[bars].offset = 0, k.f->shared_bytes = 16;
+    LaneOp *branch = lane_if(&k.b, cond, true, 0, NULL);
+    LaneValue *bar = lane_2(&k.b, LANE_ADD, LK_S32, lane_shared(&k.b, bars), x);
+    lane_mbar(&k.b, LANE_MBAR_WAIT, bar, 8, bars, x);
+    if (stores) lane_store(&k.b, SPACE_GLOBAL, LK_B32, 1, k.q, 0, NULL, &x);
+    lane_yield(&k.b, 0, NULL);
+    lane_enter(&k.b, branch, 1);
+    lane_yield(&k.b, 0, NULL);
+    lane_leave(&k.b, branch);
+    char *text = print(&k, "sm_90a");
+    bool left = strstr(text, "not.pred") != NULL, branches = strstr(text, "$end") != NULL;
+    assert_true(left == !stores && branches == stores);
+    if (!stores) contains(text, " mbarrier.try_wait.parity.shared::cta.b64 ");
+    assembles(&k, "sm_90a");
+    end();
+  }
+}
+
 /* ---- mbarriers and copies by tensor maps ------------------------------------------------------------------------- */
 
 static void test_bulk_copies(void **state) {
@@ -780,15 +865,16 @@ static void test_bulk_copies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_integers),    cmocka_unit_test(test_floats),
-      cmocka_unit_test(test_bf16_by_fma), cmocka_unit_test(test_comparisons),
-      cmocka_unit_test(test_conversions), cmocka_unit_test(test_halves_in_order),
-      cmocka_unit_test(test_memory),      cmocka_unit_test(test_addresses_and_guards),
-      cmocka_unit_test(test_atomics),     cmocka_unit_test(test_what_a_target_lacks),
-      cmocka_unit_test(test_lanes),       cmocka_unit_test(test_inline_assembly),
-      cmocka_unit_test(test_facts),       cmocka_unit_test(test_parallel_copies),
-      cmocka_unit_test(test_swap_reads),  cmocka_unit_test(test_loops),
-      cmocka_unit_test(test_parameters),  cmocka_unit_test(test_targets),
+      cmocka_unit_test(test_integers),      cmocka_unit_test(test_floats),
+      cmocka_unit_test(test_bf16_by_fma),   cmocka_unit_test(test_comparisons),
+      cmocka_unit_test(test_conversions),   cmocka_unit_test(test_halves_in_order),
+      cmocka_unit_test(test_memory),        cmocka_unit_test(test_addresses_and_guards),
+      cmocka_unit_test(test_atomics),       cmocka_unit_test(test_what_a_target_lacks),
+      cmocka_unit_test(test_lanes),         cmocka_unit_test(test_inline_assembly),
+      cmocka_unit_test(test_facts),         cmocka_unit_test(test_parallel_copies),
+      cmocka_unit_test(test_branch_copies), cmocka_unit_test(test_waits_in_branches),
+      cmocka_unit_test(test_swap_reads),    cmocka_unit_test(test_loops),
+      cmocka_unit_test(test_parameters),    cmocka_unit_test(test_targets),
       cmocka_unit_test(test_bulk_copies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,8 @@
 static char folder[64], script[128], runs[128];
 
 /* Writes each run's text into the cubin, and says what `-v` says. A text with SPILL spills unless one block is enough,
- * one with WRONG fails, one with SLOW has a word of advice. */
+ * one with WRONG fails, one with SLOW has a word of advice. One with ROOM takes 72 registers, of which 7 blocks run at
+ * once, and 64 for 8; with TIGHT it spills for that, with NEVER it fails. */
 static const char fake[] =
     "#!/bin/sh\n"
     "for a in \"$@\"; do case $a in *.ptx) ptx=$a;; *.cubin) out=$a;; -arch=*) arch=${a#-arch=};; esac; done\n"
@@ -26,6 +27,9 @@ static const char fake[] =
     "if grep -q OLD \"$ptx\" && echo \"$*\" | grep -q Ofast; then echo \"ptxas fatal   : Unknown option "
     "'--Ofast-compile'\"; exit 255; fi\n"
     "if grep -q WRONG \"$ptx\"; then echo \"ptxas $ptx, line 7; error : Unknown symbol\"; exit 255; fi\n"
+    "if grep -q NEVER \"$ptx\" && grep -q 'minnctapersm 8' \"$ptx\"; then\n"
+    "  echo 'ptxas fatal   : (C7602) Insufficient registers (64) to compile instruction'; exit 255\n"
+    "fi\n"
     "{ echo \"cubin of $arch\"; cat \"$ptx\"; } > \"$out\"\n"
     "echo 'ptxas info    : 0 bytes gmem'\n"
     "echo \"ptxas info    : Compiling entry function 'k' for '$arch'\"\n"
@@ -34,6 +38,13 @@ static const char fake[] =
     "if grep -q SPILL \"$ptx\" && ! grep -q minnctapersm \"$ptx\"; then\n"
     "  echo '    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads'; echo 'ptxas info    : Used 32 "
     "registers'\n"
+    "elif grep -q 'minnctapersm 8' \"$ptx\"; then\n"
+    "  if grep -q TIGHT \"$ptx\"; then spilled=4; else spilled=0; fi\n"
+    "  echo \"    0 bytes stack frame, $spilled bytes spill stores, $spilled bytes spill loads\"\n"
+    "  echo 'ptxas info    : Used 64 registers'\n"
+    "elif grep -q ROOM \"$ptx\"; then\n"
+    "  echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'\n"
+    "  echo 'ptxas info    : Used 72 registers'\n"
     "else\n"
     "  echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'; echo 'ptxas info    : Used 40 "
     "registers, used 1 barriers'\n"
@@ -51,7 +62,10 @@ static int assemble(const char *ptx, GpuCubin *out, Buf *said) {
   Context *cx = context_create();
   if (context_try(cx)) {
     size_t bounds_end = (size_t)(strchr(strchr(ptx, ')') + 2, '\n') + 1 - ptx);
-    GpuPtx facts = {.threads = 128, .bounds_end = bounds_end, .is_product = strstr(ptx, "PRODUCT") != NULL};
+    GpuPtx facts = {.threads = 128,
+                    .bounds_end = bounds_end,
+                    .room = strstr(ptx, "FULL") ? 7 : 16,
+                    .is_product = strstr(ptx, "PRODUCT") != NULL};
     Buf text = {.at = (char *)ptx, .n = strlen(ptx)};
     bool found = gpu_ptxas(cx, &text, &facts, gpu_target_find("sm_90a"), out);
     context_end_try(cx);
@@ -164,6 +178,26 @@ static void test_spill(void **state) {
   works_and_goes("SPILL", false);
   assert_int_equal(run_count(), 2);
   works_and_goes("SPILL", true);
+}
+
+/* One block more of a multiprocessor, where there is room, if that takes few registers less and spills nothing. */
+static void test_more_blocks(void **state) {
+  (void)state;
+  static const struct {
+    const char *words;
+    int registers, runs;
+  } cases[] = {
+      {"ROOM", 64, 2}, {"ROOM, TIGHT", 72, 2}, {"ROOM, FULL", 72, 1}, {"ROOM, NEVER", 72, 2}, {"few registers", 40, 1}};
+  for (int i = 0; i < 5; i++) {
+    Buf said = {0};
+    GpuCubin c;
+    int before = run_count();
+    if (assemble(text(cases[i].words), &c, &said)) fail_msg("%s", said.at);
+    assert_int_equal(c.registers, cases[i].registers);
+    assert_int_equal(c.spill_bytes, 0);
+    assert_int_equal(run_count() - before, cases[i].runs);
+    gpu_cubin_free(&c);
+  }
 }
 
 /* Products are assembled with an option that not every assembler knows. */
@@ -331,6 +365,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_cached, setup, teardown),
       cmocka_unit_test_setup_teardown(test_log_and_figures, setup, teardown),
       cmocka_unit_test_setup_teardown(test_spill, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_more_blocks, setup, teardown),
       cmocka_unit_test_setup_teardown(test_products, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_folders, setup, teardown),

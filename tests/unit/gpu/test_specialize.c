@@ -2,6 +2,7 @@
  * counts, grids and the order in which warps run; what cannot be specialized says why and is left as it was. Last, each
  * wait and arrival is taken out in turn, and each time that is seen. */
 #include "unit/gpu/test_dot_kit.h"
+#include "unit/gpu/test_order_kit.h"
 
 #include <math.h>
 
@@ -131,6 +132,11 @@ static const Form forms[] = {
           "    for i in tl.range(0, n_k, BK, warp_specialize=True):\n"
           "        acc = tl.dot(a.load([tl.program_id(0) * M, i]), b.load([i, 0]), acc)\n" STORE,
      once},
+    {"a loop that stores, around the one that loads",
+     TILES
+     "    for j in range(0, 3):\n        acc = tl.zeros([M, N], tl.float32)\n        for i in range(0, n_k, BK):\n"
+     "            acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n    " STORE,
+     once},
     {"rows that wrap, pointers that advance, a condition on the whole tile",
      TILES "    a = a_ptr + (m % rows)[:, None] * n_k + k[None, :]\n    b = b_ptr + k[:, None] * N + n[None, :]\n"
            "    for i in range(0, tl.cdiv(n_k, BK)):\n"
@@ -141,15 +147,19 @@ static const Form forms[] = {
      below_limit},
 };
 
+/* blocks: of a persistent kernel; 0: it is not. */
 static void run_form(const Form *form, int blocks, int limit) {
   enum { M = 64, N = 32, BK = 32, ROWS = 5 * M, K = 3 * BK + 16 };
   DotCase c = dot_case(form->text, "sm_90a", 4, 3);
+  const char *wrong;
   c.grid[0] = ROWS / M, c.specialize = !strstr(form->what, "asks"), c.blocks = blocks;
+  if (!blocks) c.without = gpu_without("persist", &wrong);
   DotArg *a = dot_array(&c, DT_BF16, ROWS * K), *b = dot_array(&c, DT_BF16, K * N),
          *out = dot_array(&c, DT_F32, ROWS * N);
   dot_int(&c, ROWS), dot_int(&c, K), dot_int(&c, limit), dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK);
   dot_compile(&c);
   if (!is_specialized(&c)) fail_msg("%s: %s", form->what, c.lane->unspecialized);
+  assert_int_equal(c.lane->persistent, blocks > 0);
   for (uint64_t seed = 0; seed < SEEDS; seed++) {
     LaneSimFault fault;
     if (!dot_simulate(&c, seed, &fault)) fail_msg("%s, %d blocks: %s", form->what, blocks, fault.message);
@@ -171,14 +181,17 @@ static void loops_in_all_places(void **state) {
     for (int blocks = 0; blocks <= 2; blocks++) run_form(&forms[i], blocks, 3);
 }
 
+#define MORE "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc) * 0.5\n"
+
 /* Why not. The first does not ask for it. */
 static void refused(void **state) {
   static const struct {
     const char *why, *text;
     int warps;
   } cases[] = {
-      {"its products are small, and nobody asks for it (warp_specialize=True, or --specialize)",
-       TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE, 4},
+      {"its loops do more than multiply, on small tiles, and nobody asks for it (warp_specialize=True, or "
+       "--specialize)",
+       TILES MORE STORE, 4},
       {"its warps are no warpgroups",
        TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE, 2},
       {"it writes before it loads tiles, and that may be what it loads",
@@ -214,20 +227,21 @@ static void refused(void **state) {
   }
 }
 
-/* Where nobody asks, products of many sums on 8 warps are specialized, as far as has been measured. */
+/* Where nobody asks, loops that only multiply are specialized, and others with many sums on 8 warps, as measured. */
 static void of_its_own_accord(void **state) {
   static const struct {
     int m, n, warps;
     const char *target;
-    bool specialized;
-  } cases[] = {{128, 256, 8, "sm_90a", true},
-               {128, 128, 8, "sm_90a", false},
-               {64, 256, 4, "sm_90a", false},
-               {128, 256, 8, "sm_80", false}};
+    bool more, specialized; /* more: the loop scales what it has */
+  } cases[] = {{128, 256, 8, "sm_90a", false, true}, {128, 128, 8, "sm_90a", false, true},
+               {64, 256, 4, "sm_90a", false, true},  {64, 64, 4, "sm_90a", false, true},
+               {128, 256, 8, "sm_80", false, false}, {128, 256, 8, "sm_90a", true, true},
+               {128, 128, 8, "sm_90a", true, false}, {64, 256, 4, "sm_90a", true, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    DotCase c =
-        dot_case(TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
-                 cases[i].target, cases[i].warps, 3);
+    DotCase c = dot_case(cases[i].more ? TILES MORE STORE
+                                       : TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A
+                                               ", " LOAD_B ", acc)\n" STORE,
+                         cases[i].target, cases[i].warps, 3);
     dot_array(&c, DT_F16, 128 * 64), dot_array(&c, DT_F16, 64 * 256), dot_array(&c, DT_F32, 128 * 256);
     dot_int(&c, 128), dot_int(&c, 64), dot_int(&c, 3);
     dot_const(&c, cases[i].m), dot_const(&c, cases[i].n), dot_const(&c, 64);
@@ -238,10 +252,11 @@ static void of_its_own_accord(void **state) {
   }
 }
 
-/* ---- attention: two rings, one of them an iteration ahead --------------------------------------------------------- */
+/* ---- attention: two rings, one of them an iteration ahead or behind ---------------------------------------------- */
 
 typedef struct Attention {
   int n, d, block_m, block_n, warps, causal, blocks;
+  const char *without;
 } Attention;
 
 enum { HEADS = 3 };
@@ -251,6 +266,8 @@ static DotCase attention_case(const Attention *a) {
   DotCase c = {.file = "attention.py", .kernel = "attention", .target = "sm_90a", .warps = a->warps, .stages = 3};
   int64_t count = (int64_t)HEADS * a->n * a->d;
   c.specialize = true, c.blocks = a->blocks;
+  const char *wrong;
+  c.without = gpu_without(a->without, &wrong);
   c.grid[0] = (a->n + a->block_m - 1) / a->block_m, c.grid[1] = HEADS, c.grid[2] = 1;
   for (int i = 0; i < 4; i++) dot_array(&c, DT_F16, count);
   dot_array(&c, DT_F32, HEADS * a->n);
@@ -299,10 +316,210 @@ static void run_attention(const Attention *a) {
 }
 
 static void attention(void **state) {
-  for (int causal = 0; causal < 2; causal++) {
-    run_attention(&(Attention){130, 32, 64, 32, 4, causal, 2});
-    run_attention(&(Attention){96, 64, 128, 32, 8, causal, 0});
+  /* what goes from one dot to the next in registers takes no shared memory: two tiles of each have room */
+  DotCase large = attention_case(&(Attention){128, 256, 128, 64, 8, false, 0, NULL});
+  dot_compile(&large);
+  assert_true(is_specialized(&large));
+  dot_free(&large);
+  for (int i = 0; i < 4; i++) { /* the second dot an iteration later; else the first one an iteration earlier */
+    const char *without = i & 2 ? "dots_behind" : NULL;
+    run_attention(&(Attention){130, 32, 64, 32, 4, i & 1, 2, without});
+    run_attention(&(Attention){96, 64, 128, 32, 8, i & 1, 0, without});
+    run_attention(&(Attention){30, 32, 64, 32, 4, i & 1, 1, without});
   }
+}
+
+static void count_shuffles(LaneOp *op, void *arg) {
+  int *in_loops = arg;
+  if (op->code != LANE_SHFL) return;
+  for (const LaneBlock *b = op->block; b->parent; b = b->parent->block)
+    if (b->parent->code == LANE_FOR) {
+      ++*in_loops;
+      return;
+    }
+}
+
+/* A loop that carries sums of rows adds them up within lanes. */
+static void sums_across_lanes_behind_the_loop(void **state) {
+  int in_loops[2] = {0};
+  for (int i = 0; i < 2; i++) {
+    DotCase c = attention_case(&(Attention){130, 32, 64, 32, 4, false, 0, i ? "late_sums" : NULL});
+    c.specialize = false;
+    dot_compile(&c);
+    lane_walk(c.lane->body, count_shuffles, &in_loops[i]);
+    dot_free(&c);
+  }
+  assert_true(in_loops[0] > 0 && in_loops[0] < in_loops[1]);
+}
+
+/* ---- gradients: dots that are issued together ---------------------------------------------------------------------- */
+
+typedef enum { OF_QUERIES, OF_KEYS, OF_ALL } Gradients;
+static const char *const gradient_kernels[] = {"attention_backward_q", "attention_backward_kv", "attention_backward"};
+
+static int gradient_rows(Gradients of) { return of == OF_ALL ? 160 : 100; }
+
+static DotCase gradient_case(Gradients of, const char *without) {
+  enum { D = 32 };
+  int n = gradient_rows(of);
+  DotCase c = {.file = "attention.py", .kernel = gradient_kernels[of], .target = "sm_90a", .warps = 4, .stages = 3};
+  const char *wrong;
+  c.specialize = true, c.blocks = 1, c.without = gpu_without(without, &wrong);
+  c.grid[0] = (n + 63) / 64, c.grid[1] = 2, c.grid[2] = 1;
+  for (int i = 0; i < 4; i++) dot_array(&c, DT_F16, 2 * n * D);
+  for (int i = 0; i < 2; i++) dot_array(&c, DT_F32, 2 * n);
+  if (of == OF_ALL) dot_array(&c, DT_F32, 2 * n * D);
+  for (int i = 0; i < 1 + (of != OF_QUERIES); i++) dot_array(&c, DT_F16, 2 * n * D);
+  dot_int(&c, n), dot_float(&c, 0.1);
+  /* columns of dq are a warpgroup's 64 rows of keys, and 32 of queries are none: of all, blocks of 64 */
+  dot_const(&c, D), dot_const(&c, of == OF_KEYS ? 32 : 64), dot_const(&c, of == OF_QUERIES ? 32 : 64), dot_const(&c, 1);
+  return c;
+}
+
+/* They are the same dots, in the same order of sums. */
+static void gradients(void **state) {
+  for (Gradients of = OF_QUERIES; of <= OF_ALL; of++) {
+    DotCase c[2] = {gradient_case(of, NULL), gradient_case(of, "dots_together")};
+    int most[2], results = of == OF_QUERIES ? 1 : of == OF_KEYS ? 2 : 3;
+    for (int i = 0; i < 2; i++) {
+      dot_run(&c[i], "gradients");
+      assert_true(is_specialized(&c[i]));
+      most[i] = dot_count(&c[i]).products_at_once;
+    }
+    /* of queries, the first dot is computed an iteration earlier */
+    assert_true(most[0] == (of != OF_QUERIES) && most[1] == 0);
+    for (int k = 6; k < 6 + results; k++)
+      assert_memory_equal(c[0].args[k].data, c[1].args[k].data,
+                          c[0].args[k].count * dtype_bytes(c[0].args[k].spec.dtype));
+    dot_free(&c[0]), dot_free(&c[1]);
+  }
+}
+
+typedef struct Adds {
+  int boxes, atomics, barriers;
+} Adds;
+
+static bool is_in_loop_with_products(const LaneOp *op) {
+  bool products = false;
+  const LaneBlock *b = op->block;
+  while (b->parent && b->parent->code == LANE_IF) b = b->parent->block;
+  for (const LaneOp *o = b->first; o; o = o->next) products |= o->code == LANE_WGMMA;
+  return products;
+}
+
+static void count_adds(LaneOp *op, void *arg) {
+  Adds *n = arg;
+  if (!is_in_loop_with_products(op)) return;
+  n->boxes += op->code == LANE_TENSOR_RED;
+  n->atomics += op->code == LANE_ATOM;
+  n->barriers += op->code == LANE_BARRIER && !op->warp;
+}
+
+/* The loop adds to memory by a tensor map; and the block meets where it hands a tile from registers to a product alone:
+ * before it is written, and after. Its rows of lse and delta, which might be what it adds to, a launch knows to be
+ * elsewhere. */
+static void a_loop_that_adds_to_memory(void **state) {
+  DotCase c = gradient_case(OF_ALL, NULL);
+  Adds n = {0};
+  dot_compile(&c);
+  lane_walk(c.lane->body, count_adds, &n);
+  assert_true(n.boxes > 0 && !n.atomics && n.barriers == 2);
+  dot_free(&c);
+}
+
+/* It runs so where what it adds to is apart from what it loads ahead: up to the last byte. */
+static void arrays_that_must_be_apart(void **state) {
+  enum { Q, GRAD = 3, LSE, SUMS = 6, N = 9, HEADS = 2 };
+  DotCase c = gradient_case(OF_ALL, NULL);
+  GpuTensorMap maps[GPU_PLAN_MAPS];
+  uint64_t slots[DOT_ARGS + 3] = {0};
+  dot_compile(&c);
+  assert_true(is_specialized(&c) && c.lane->plan);
+  uint64_t n = (uint64_t)gradient_rows(OF_ALL), halves = HEADS * n * 32 * 2, floats = 2 * halves, rows = HEADS * n * 4,
+           at = 1 << 20;
+  for (int i = 0; i < 9; i++) slots[i] = at + (uint64_t)i * (1 << 16);
+  slots[N] = n, slots[N + 1] = c.args[N + 1].bits;
+  gpu_put_grid(c.lane, c.grid, slots);
+  assert_int_equal(gpu_plan_maps(c.lane->plan, slots, c.grid, maps), 0);
+  static const int loaded[] = {Q, GRAD, LSE};
+  for (int i = 0; i < 3; i++) {
+    uint64_t sums = slots[SUMS], own = slots[loaded[i]], bytes = i < 2 ? halves : rows;
+    slots[SUMS] = own + bytes; /* side by side, either way */
+    assert_int_equal(gpu_plan_maps(c.lane->plan, slots, c.grid, maps), 0);
+    slots[SUMS] -= 16;
+    assert_int_not_equal(gpu_plan_maps(c.lane->plan, slots, c.grid, maps), 0);
+    slots[SUMS] = own - floats;
+    assert_int_equal(gpu_plan_maps(c.lane->plan, slots, c.grid, maps), 0);
+    slots[SUMS] += 16;
+    assert_int_not_equal(gpu_plan_maps(c.lane->plan, slots, c.grid, maps), 0);
+    slots[SUMS] = sums;
+  }
+  dot_free(&c);
+}
+
+/* ---- results by tensor maps -------------------------------------------------------------------------------------- */
+
+typedef struct Result {
+  Product p;
+  bool across; /* neighbours down a column lie side by side */
+  int pitch;   /* elements from one row, or column, to the next */
+  bool by_map;
+} Result;
+
+static void count_box(LaneOp *op, void *arg) { *(int *)arg += op->code == LANE_TENSOR_STORE; }
+
+static void check_result(const Result *r, int without) {
+  const Product *p = &r->p;
+  DotCase c = product_case(p, "matmul");
+  int64_t strides[] = {r->across ? 1 : r->pitch, r->across ? r->pitch : 1};
+  int boxes = 0, count = (r->across ? p->n : p->m) * r->pitch;
+  DotCase out = {0};
+  DotArg *to = dot_array(&out, DT_F16, count);
+  free(c.args[2].memory), free(c.args[2].values);
+  c.args[2] = *to;
+  for (int i = 0; i < 2; i++) c.args[10 + i].spec.int_value = strides[i], c.args[10 + i].bits = (uint64_t)strides[i];
+  c.without = without;
+  dot_compile(&c);
+  lane_walk(c.lane->body, count_box, &boxes);
+  assert_true(is_specialized(&c));
+  if ((boxes > 0) != (r->by_map && !without)) fail_msg("%d x %d, pitch %d: %d boxes", p->m, p->n, r->pitch, boxes);
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    LaneSimFault fault;
+    for (int64_t i = 0; i < count; i++) dot_store(&c.args[2], i, 7);
+    if (!dot_simulate(&c, seed, &fault)) fail_msg("%d x %d, pitch %d: %s", p->m, p->n, r->pitch, fault.message);
+    dot_read_back(&c.args[2]);
+    for (int i = 0; i < p->m; i++)
+      for (int j = 0; j < p->n; j++) {
+        double sum = 0, got = c.args[2].values[i * strides[0] + j * strides[1]];
+        for (int k = 0; k < p->k; k++) sum += c.args[0].values[i * p->k + k] * c.args[1].values[k * p->n + j];
+        uint16_t half;
+        dtype_store_float(DT_F16, &half, sum);
+        if (got != dtype_load_float(DT_F16, &half))
+          fail_msg("%d x %d, pitch %d: [%d, %d] is %g, not %g", p->m, p->n, r->pitch, i, j, got, sum);
+      }
+    for (int i = 0; i < (r->across ? p->n : p->m); i++) /* nothing beside the matrix */
+      for (int j = r->across ? p->m : p->n; j < r->pitch; j++) assert_true(c.args[2].values[i * r->pitch + j] == 7);
+  }
+  dot_free(&c);
+}
+
+/* Tiles cut by the matrix's end, rows of 32, 64 and 128 bytes, columns side by side; what is stored as ever: rows that
+ * are not at 16 bytes, or not known to be (for their sake the launch takes no kernel without maps). */
+static void results(void **state) {
+  static const Result all[] = {
+      {{150, 72, 48, 64, 64, 32, 4, 2, 0}, false, 80, true},
+      {{150, 72, 48, 64, 32, 32, 4, 1, 0}, false, 96, true},
+      {{64, 48, 64, 64, 16, 32, 4, 1, 0}, false, 48, true},
+      {{200, 136, 64, 128, 128, 32, 8, 2, 0}, false, 144, true},
+      {{136, 264, 32, 64, 256, 16, 4, 1, 0}, false, 272, true},
+      {{72, 72, 48, 64, 64, 32, 4, 1, 0}, true, 80, true},
+      {{200, 72, 32, 128, 64, 32, 8, 1, 0}, true, 208, true},
+      {{70, 72, 48, 64, 64, 32, 4, 2, 0}, false, 72, false},
+      {{70, 72, 48, 64, 64, 32, 4, 2, 0}, false, 75, false},
+  };
+  const char *wrong;
+  for (int i = 0; i < (int)(sizeof all / sizeof *all); i++) check_result(&all[i], 0);
+  check_result(&all[0], gpu_without("tensor_stores", &wrong));
 }
 
 /* ---- what the two halves wait for -------------------------------------------------------------------------------- */
@@ -317,42 +534,18 @@ static bool orders(const LaneOp *op) {
     case LANE_WGMMA_WAIT:
     case LANE_WGMMA_FENCE:
     case LANE_WGMMA_COMMIT:
+    case LANE_FENCE_PROXY:
+    case LANE_BULK_WAIT:
+    case LANE_BULK_COMMIT:
     case LANE_BARRIER: return true;
     default: return false;
   }
 }
 
-typedef struct Search {
-  int skip;
-  LaneOp *found;
-} Search;
-
-static void find_order(LaneOp *op, void *arg) {
-  Search *s = arg;
-  if (orders(op) && s->skip-- == 0) s->found = op;
-}
-
-static void hand_through(LaneOp *op, void *arg) {
-  const LaneOp *wait = arg;
-  for (int i = 0; i < op->in_count; i++)
-    for (int k = 0; k < wait->out_count; k++)
-      if (op->in[i] == wait->out[k]) op->in[i] = wait->in[k];
-}
-
-static bool verifies(LaneFunc *f) {
-  volatile bool ok = false;
-  if (context_try(f->cx)) {
-    lane_verify(f, "the test");
-    context_end_try(f->cx);
-    ok = true;
-  }
-  return ok;
-}
-
 /* `length`: the argument that says how far the loop goes; so far, and for one iteration, which fills no ring. */
 static bool is_seen(DotCase *c, int length, int most) {
   LaneSimFault fault;
-  bool seen = !verifies(c->lane);
+  bool seen = !order_verifies(c->lane);
   for (int one = 0; !seen && one < 2; one++) {
     c->args[length].bits = one ? 32 : (uint64_t)most;
     for (uint64_t seed = 0; !seen && seed < 2 * SEEDS; seed++) seen = !dot_simulate(c, seed, &fault);
@@ -360,9 +553,9 @@ static bool is_seen(DotCase *c, int length, int most) {
   return seen;
 }
 
-/* Takes out each in turn; all but `spare` must be missed. Those: where a warp's lanes meet before one of them says that
- * a slot is free, they have read nothing of it themselves; of two slots that are freed together, the second one's wait
- * is the first one's; and barriers between stores of one program and of the next, which write to other places here. */
+/* Takes out each in turn, but barriers of a warp, whose lanes the simulator runs together; all but `spare` must be
+ * missed. Those: of two slots that are freed together, the second one's wait is the first one's; and barriers between
+ * two stores by threads, which write to other places here. */
 static void needs_all(DotCase *c, int length, int most, int least, int spare) {
   int tried = 0, unseen = 0;
   dot_compile(c);
@@ -370,16 +563,13 @@ static void needs_all(DotCase *c, int length, int most, int least, int spare) {
   context_destroy(c->cx);
   Buf all = {0};
   for (;; tried++) {
-    Search s = {.skip = tried};
     dot_compile(c);
-    lane_walk(c->lane->body, find_order, &s);
-    LaneOp *op = s.found;
+    LaneOp *op = order_find(c->lane, orders, tried);
     if (!op) break;
     bool lanes = op->code == LANE_BARRIER && op->warp;
     char what[80];
     snprintf(what, sizeof what, " %d, %s {%lld}", tried, lane_info[op->code].name, (long long)op->imm);
-    lane_walk(c->lane->body, hand_through, op);
-    lane_remove(op);
+    order_take_out(c->lane, op);
     if (!lanes && !is_seen(c, length, most)) unseen++, buf_puts(&all, what);
     context_destroy(c->cx);
   }
@@ -390,15 +580,45 @@ static void needs_all(DotCase *c, int length, int most, int least, int spare) {
 static void a_product_needs_its_waits(void **state) {
   Product p = {64 * 3, 32, 32 * 5, 64, 32, 32, 4, 1};
   DotCase c = product_case(&p, "matmul");
-  needs_all(&c, 5, 32 * 5, 12, 2);
+  needs_all(&c, 5, 32 * 5, 12, 1);
   dot_free(&c);
 }
 
-static void attention_needs_its_waits(void **state) {
-  Attention a = {64 * 2, 32, 64, 32, 4, false, 1};
-  DotCase c = attention_case(&a);
-  needs_all(&c, 5, 64 * 2, 20, 3);
+/* Threads load words of b from its slots, which they free when they have them. */
+static void a_turned_product_needs_its_waits(void **state) {
+  static const char text[] =
+      HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):\n"
+           "    m = tl.program_id(0) * M + tl.arange(0, M)[:, None]\n    n = tl.arange(0, N)[None, :]\n    k = "
+           "tl.arange(0, BK)\n"
+           "    acc = tl.zeros([M, N], tl.float32)\n"
+           "    for i in range(0, K, BK):\n"
+           "        a = tl.load(a_ptr + m * K + (i + k)[None, :])\n"
+           "        acc = tl.dot(a, tl.load(b_ptr + (i + k)[:, None] * N + n), acc)\n"
+           "    tl.store(out_ptr + m * N + n, acc)\n";
+  enum { M = 64, PROGRAMS = 6, N = 64, K = 32 * 3 };
+  DotCase c = dot_case(text, "sm_90a", 4, 3);
+  dot_array(&c, DT_F32, PROGRAMS * M * K), dot_array(&c, DT_F32, K * N), dot_array(&c, DT_F32, PROGRAMS * M * N);
+  dot_int(&c, K), dot_const(&c, M), dot_const(&c, N), dot_const(&c, 32);
+  c.grid[0] = PROGRAMS, c.blocks = 1;
+  needs_all(&c, 3, K, 12, 1);
   dot_free(&c);
+}
+
+static void gradients_need_their_waits(void **state) {
+  for (Gradients of = OF_QUERIES; of <= OF_ALL; of++) {
+    DotCase c = gradient_case(of, NULL);
+    needs_all(&c, of == OF_QUERIES ? 7 : of == OF_KEYS ? 8 : 9, gradient_rows(of), 20, of == OF_QUERIES ? 1 : 3);
+    dot_free(&c);
+  }
+}
+
+static void attention_needs_its_waits(void **state) {
+  for (int ahead = 0; ahead < 2; ahead++) {
+    Attention a = {64 * 2, 32, 64, 32, 4, false, 1, ahead ? "dots_behind" : NULL};
+    DotCase c = attention_case(&a);
+    needs_all(&c, 5, 64 * 2, 20, 1 + ahead);
+    dot_free(&c);
+  }
 }
 
 int main(void) {
@@ -408,8 +628,15 @@ int main(void) {
       cmocka_unit_test(refused),
       cmocka_unit_test(of_its_own_accord),
       cmocka_unit_test(attention),
+      cmocka_unit_test(results),
       cmocka_unit_test(a_product_needs_its_waits),
+      cmocka_unit_test(a_turned_product_needs_its_waits),
       cmocka_unit_test(attention_needs_its_waits),
+      cmocka_unit_test(sums_across_lanes_behind_the_loop),
+      cmocka_unit_test(gradients),
+      cmocka_unit_test(a_loop_that_adds_to_memory),
+      cmocka_unit_test(arrays_that_must_be_apart),
+      cmocka_unit_test(gradients_need_their_waits),
   };
   return cmocka_run_group_tests_name("specialize", tests, NULL, NULL);
 }

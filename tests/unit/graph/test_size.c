@@ -67,7 +67,7 @@ static void operations_that_are_wrong_fail(void **state) {
     context_end_try(cx);
   } else failed++;
   if (context_try(cx)) {
-    graph_product(g, x, x);
+    graph_product(g, x, x, false);
     context_end_try(cx);
   } else failed++;
   assert_int_equal(failed, 4);

@@ -435,22 +435,26 @@ static void locks_order_programs(void **state) {
   static const char *const ir =
       "kernel @k(%%lock: *i32, %%sum: *i32) {\n%%zero = const {value=0} : i32\n%%one = const {value=1} : i32\n"
       "while  do () {\n%%old = atomic_cas %%lock, %%zero, %%one {sem=%s} : i32\n%%busy = cmp %%old, %%one {pred=eq} : "
-      "i1\ncondition %%busy\n} do () {\nyield\n}\n"
+      "i1\ncondition %%busy\n} do () {\nyield\n}\n%s\n"
       "%%s = load %%sum : i32\n%%t = add %%s, %%one : i32\nstore %%sum, %%t\n"
       "%%x = atomic_rmw %%lock, %%zero {kind=xchg, sem=%s} : i32\n%s\n}\n";
   static const struct {
-    const char *acquire, *release, *after;
+    const char *acquire, *barrier, *release, *after;
     bool races;
   } cases[] = {
-      {"acq_rel", "acq_rel", "", false},
-      {"acquire", "release", "", false},
-      {"relaxed", "release", "", true},
-      {"acquire", "relaxed", "", true},
-      {"acq_rel", "acq_rel", "store %sum, %t", true}, /* after the lock was given back */
+      {"acq_rel", "", "acq_rel", "", false},
+      {"acquire", "", "release", "", false},
+      {"relaxed", "", "release", "", true},
+      {"relaxed", "barrier", "release", "", true},
+      {"relaxed", "barrier {acquire=1}", "release", "", false},
+      {"release", "barrier {acquire=1}", "acq_rel", "", false},
+      {"relaxed", "barrier {acquire=1}", "relaxed", "", true},
+      {"acquire", "", "relaxed", "", true},
+      {"acq_rel", "", "acq_rel", "store %sum, %t", true}, /* after the lock was given back */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[1024];
-    snprintf(text, sizeof text, ir, cases[i].acquire, cases[i].release, cases[i].after);
+    snprintf(text, sizeof text, ir, cases[i].acquire, cases[i].barrier, cases[i].release, cases[i].after);
     Kit *k = kit_open(text);
     int32_t zero = 0;
     kit_array(k, "lock", 4, &zero);

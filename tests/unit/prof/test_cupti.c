@@ -302,13 +302,14 @@ static void paused(void **state) {
   CuptiSession *c = start(&everything);
   int64_t times[4];
   for (int i = 0; i < 4; i++) {
-    times[i] = trace_clock();
     cupti_pause(c, i % 2 == 1);
     cupti_pause(c, i % 2 == 1); /* twice is once */
     usleep(1000);
+    times[i] = trace_clock(); /* behind this pause and before the next, however long the processor is away */
+    usleep(1000);
   }
   for (int i = 0; i < 4; i++) {
-    uint64_t t = (uint64_t)times[i] + 500000;
+    uint64_t t = (uint64_t)times[i];
     call(CUPTI_RUNTIME, 2, 1, t, t + 1, (uint32_t)i);
     SEND(CuptiKernel,
          {.kind = CUPTI_CONCURRENT_KERNEL, .start = t, .end = t + 1, .name = "k", .correlation = (uint32_t)i});

@@ -61,7 +61,7 @@ static void stripped_and_gone(void **state) {
 
 static void perf_map(void **state) {
   char path[64];
-  uint32_t process = 4000000 + (uint32_t)getpid(); /* no such process: above the largest number that there can be */
+  uint32_t process = (1u << 22) + (uint32_t)getpid(); /* no such process: above the largest number that there can be */
   snprintf(path, sizeof path, "/tmp/perf-%u.map", process);
   FILE *f = fopen(path, "w");
   assert_non_null(f);

@@ -212,6 +212,23 @@ static void test_launch(void **state) {
   assert_int_equal(fake->launches, 1);
 }
 
+/* Attributes go by the driver's call that takes them, also when the kernel comes again and again. */
+static void test_attributes(void **state) {
+  Fixture *f = *state;
+  nereid_arg n[] = {nereid_int(3)};
+  for (int i = 0; i < 40; i++) assert_ok(LAUNCH("quiet", n, 1));
+  assert_int_equal(fake->last_attributes, 0);
+  f->block.launch_pdl = true;
+  for (int i = 0; i < 40; i++) assert_ok(LAUNCH("quiet", n, 1));
+  assert_int_equal(fake->last_attributes, 1 << 6);
+  f->block.cooperative_grid = true;
+  assert_ok(LAUNCH("quiet", n, 1));
+  assert_int_equal(fake->last_attributes, 1 << 6 | 1 << 2);
+  f->block.launch_pdl = false;
+  assert_ok(LAUNCH("quiet", n, 1));
+  assert_int_equal(fake->last_attributes, 1 << 2);
+}
+
 /* After the first launch, one costs the question which context is current, and the launch itself: nothing that a
  * capture forbids. */
 static void test_warm_launch(void **state) {
@@ -905,6 +922,12 @@ static void test_shared_memory(void **state) {
     assert_int_equal(status, NEREID_UNSUPPORTED);
     assert_non_null(strstr(nereid_error_text(error), "bytes of shared memory a block; cuda:0 has 1000\n  hint: use "
                                                      "smaller tiles or fewer stages; the largest buffers are "));
+    const char *name;
+    int64_t required, limit;
+    assert_int_equal(nereid_error_get_kind(error), NEREID_ERROR_RESOURCES);
+    assert_true(nereid_error_resource(error, &name, &required, &limit));
+    assert_string_equal(name, "shared memory");
+    assert_true(required > 1000 && limit == 1000);
     nereid_error_free(error);
   }
   nereid_module_free(m);
@@ -1238,6 +1261,7 @@ static int run(void) {
       OPEN(test_memory),
       OPEN(test_registered),
       OPEN(test_launch),
+      OPEN(test_attributes),
       OPEN(test_warm_launch),
       OPEN(test_graph),
       OPEN(test_bench),

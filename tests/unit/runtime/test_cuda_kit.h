@@ -104,17 +104,6 @@ static int teardown(void **state) {
 #define LAUNCH(kernel, args, n) nereid_launch(f->d, NULL, f->m, kernel, one, args, n, &f->block, &error)
 #define BAD(call, text) assert_error(call, NEREID_BAD_ARGUMENT, text)
 
-/* The call fails, and its text holds these words. */
-#define assert_says(call, want_status, words) \
-  do { \
-    nereid_error *error = NULL; \
-    nereid_status got = (call); \
-    assert_non_null(error); \
-    if (!strstr(nereid_error_text(error), words)) fail_msg("does not say '%s':\n%s", words, nereid_error_text(error)); \
-    assert_int_equal(got, want_status); \
-    nereid_error_free(error); \
-  } while (0)
-
 #define ALONE(test) cmocka_unit_test_setup(test, fresh)
 #define OPEN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 

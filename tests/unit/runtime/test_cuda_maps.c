@@ -43,9 +43,12 @@ static void arguments(Fixture *f, nereid_arg args[6], int64_t k, int64_t stride)
   args[3] = nereid_int(k), args[4] = nereid_int(stride), args[5] = nereid_constexpr_int(32);
 }
 
+/* A specialized kernel would be persistent, and take the grid, too. */
+static const nereid_options plain = {.without = "specialize"};
+
 /* How many parameters the launch passed. */
 static int launch(Fixture *f, nereid_module *m, const nereid_arg *args) {
-  assert_ok(nereid_launch(f->d, NULL, m, "product", one, args, 6, NULL, &error));
+  assert_ok(nereid_launch(f->d, NULL, m, "product", one, args, 6, &plain, &error));
   return fake->last_params;
 }
 
@@ -89,7 +92,7 @@ static void test_who_has_none(void **state) {
   assert_int_equal(launch(f, m, args), SLOTS + 2);
   args[0] = nereid_pointer((char *)f->p[0] + 8, NEREID_F16); /* that is another specialization: b has a map */
   assert_int_equal(launch(f, m, args), SLOTS + 1);
-  nereid_options without = {.without = "tensor_maps"};
+  nereid_options without = {.without = "specialize,tensor_maps"};
   arguments(f, args, K, 136);
   assert_ok(nereid_launch(f->d, NULL, m, "product", one, args, 6, &without, &error));
   assert_int_equal(fake->last_params, SLOTS);
@@ -117,7 +120,7 @@ static void test_again_and_again(void **state) {
   nereid_function *fn;
   arguments(f, args, K, 256);
   fake->capture_params = SLOTS; /* the rest is looked at where it is made */
-  assert_ok(nereid_compile(f->d, m, "product", args, 6, NULL, &fn, &error));
+  assert_ok(nereid_compile(f->d, m, "product", args, 6, &plain, &fn, &error));
   for (int i = 0; i < 100; i++) {
     args[0] = nereid_pointer(f->p[i % 2 ? 2 : 0], NEREID_F16);
     assert_ok(nereid_run(fn, NULL, one, args, 6, &error));
@@ -137,11 +140,111 @@ static void test_again_and_again(void **state) {
   unsetenv("NEREID_PTXAS");
 }
 
+/* ---- rows that do not begin at 16 bytes -------------------------------------------------------------------------- */
+
+enum { ROWS = 130, WIDE_K = 33, WIDE_SLOTS = 6 };
+
+static const char wide_text[] =
+    "import triton\nimport triton.language as tl\n\n@triton.jit\n"
+    "def wide(a_ptr, b_ptr, out_ptr, M, K, stride, BK: tl.constexpr):\n"
+    "    m = tl.program_id(0) * 64 + tl.arange(0, 64)\n    n = tl.arange(0, 64)\n    k = tl.arange(0, BK)\n"
+    "    acc = tl.zeros([64, 64], tl.float32)\n"
+    "    for i in range(0, K, BK):\n"
+    "        a = tl.load(a_ptr + m[:, None] * stride + i + k[None, :], mask=(m[:, None] < M) & (i + k[None, :] < K), "
+    "other=0.0)\n"
+    "        b = tl.load(b_ptr + (i + k)[:, None] * 64 + n[None, :], mask=i + k[:, None] < K, other=0.0)\n"
+    "        acc = tl.dot(a, b, acc)\n"
+    "    out = out_ptr + tl.program_id(1) * M * 64 + m[:, None] * 64 + n[None, :]\n"
+    "    tl.store(out, acc, mask=m[:, None] < M)\n";
+
+static const uint16_t *wide_a;
+static int wide_stride, right_copies;
+static int run_wide(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  for (int i = 0; i < 2 && fake->last_params == WIDE_SLOTS + 2; i++) {
+    FakeMap m;
+    memcpy(&m, p[WIDE_SLOTS + i], sizeof m);
+    if (m.sizes[1] != ROWS) continue; /* b's */
+    bool same = m.base % 16 == 0 && m.strides[0] == 80 && m.sizes[0] == WIDE_K && m.base != (uintptr_t)wide_a;
+    for (int r = 0; r < ROWS && same; r++)
+      same = !memcmp((char *)m.base + r * 80, wide_a + r * wide_stride, 2 * WIDE_K);
+    right_copies += same;
+  }
+  return 0;
+}
+
+/* As the kernel in rt/cuda/copies.c does. */
+static int run_copy_rows(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  const char *from = *(char **)p[0];
+  char *to = *(char **)p[1];
+  uint64_t row = *(uint64_t *)p[2], padded = *(uint64_t *)p[3];
+  unsigned columns = *(unsigned *)p[4];
+  for (unsigned r = 0; r < grid[0]; r++)
+    for (unsigned c = 0; c < columns && c < grid[1] * 8 * block[0]; c++)
+      memcpy(to + r * padded + 2 * c, from + r * row + 2 * c, 2);
+  return 0;
+}
+
+static void test_odd_rows(void **state) {
+  Fixture *f = *state;
+  nereid_module *m;
+  nereid_stream *s;
+  assert_ok(nereid_module_load_string("w.py", wide_text, &m, &error));
+  fake_kernel("wide", run_wide);
+  fake_kernel("nereid_copy_rows_2", run_copy_rows);
+  setenv("NEREID_PTXAS", "none", 1);
+  void *a, *rest;
+  assert_ok(nereid_alloc(f->d, 2 * ROWS * 40, &a, &error));
+  assert_ok(nereid_alloc(f->d, 1 << 20, &rest, &error));
+  for (int i = 0; i < ROWS * 40; i++) ((uint16_t *)a)[i] = (uint16_t)(i * 7 + 1);
+  const int64_t many[3] = {3, 8, 1}, few[3] = {3, 1, 1};
+  nereid_arg args[7] = {nereid_pointer(a, NEREID_F16),
+                        nereid_pointer(rest, NEREID_F16),
+                        nereid_pointer(rest, NEREID_F32),
+                        nereid_int(ROWS),
+                        nereid_int(WIDE_K),
+                        nereid_int(35),
+                        nereid_constexpr_int(32)};
+  wide_a = a, wide_stride = 35, right_copies = 0;
+  for (int i = 0; i < 3; i++) assert_ok(nereid_launch(f->d, NULL, m, "wide", many, args, 7, &plain, &error));
+  assert_int_equal(fake->last_params, WIDE_SLOTS + 2);
+  assert_int_equal(right_copies, 3);
+  assert_int_equal(fake->pool_taken, 3); /* and given back behind each launch */
+  assert_int_equal(fake->pool_allocations, 0);
+  args[5] = nereid_int(40); /* as they want to be */
+  assert_ok(nereid_launch(f->d, NULL, m, "wide", many, args, 7, &plain, &error));
+  assert_int_equal(fake->last_params, WIDE_SLOTS + 2);
+  args[5] = nereid_int(35);
+  assert_ok(
+      nereid_launch(f->d, NULL, m, "wide", few, args, 7, &plain, &error)); /* each row is read once: it does not pay */
+  assert_int_equal(fake->last_params, WIDE_SLOTS);
+  assert_int_equal(fake->pool_taken, 3);
+  /* An array that ends before may not be read so far. */
+  fake->memory_end = (uintptr_t)a + 2 * 35 * (ROWS - 1);
+  args[0] = nereid_pointer((char *)a + 16, NEREID_F16);
+  assert_ok(nereid_launch(f->d, NULL, m, "wide", many, args, 7, &plain, &error));
+  assert_int_equal(fake->last_params, WIDE_SLOTS);
+  fake->memory_end = 0;
+  args[0] = nereid_pointer(a, NEREID_F16);
+  assert_ok(nereid_stream_create(f->d, &s, &error));
+  assert_ok(nereid_launch(f->d, s, m, "wide", many, args, 7, &plain, &error));
+  assert_int_equal(right_copies, 4);
+  fake->capturing = nereid_stream_native(s);
+  assert_ok(nereid_launch(f->d, s, m, "wide", many, args, 7, &plain, &error));
+  fake->capturing = NULL;
+  assert_int_equal(fake->last_params, WIDE_SLOTS + 2); /* the graph copies, each time */
+  assert_int_equal(fake->captured, 2);
+  assert_int_equal(fake->forbidden_in_capture, 0);
+  assert_int_equal(fake->pool_taken, 5);
+  nereid_stream_destroy(s);
+  nereid_free(f->d, a);
+  nereid_free(f->d, rest);
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
 static int run(void) {
   const struct CMUnitTest tests[] = {
-      OPEN(test_what_is_passed),
-      OPEN(test_who_has_none),
-      OPEN(test_a_driver_that_refuses),
+      OPEN(test_odd_rows),        OPEN(test_what_is_passed), OPEN(test_who_has_none), OPEN(test_a_driver_that_refuses),
       OPEN(test_again_and_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,7 +225,7 @@ static void on_cpu(Context *cx, char *out, int32_t *grid) {
   Func *f = parse(cx);
   tile_optimize(f, NULL, NULL, true);
   Buf text = {0};
-  cpu_emit_c(f, false, &text);
+  cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text);
   CpuCode *code = cpu_compile(cx, text.at, text.n, NULL);
   uint64_t args[] = {(uintptr_t)trial.x, (uintptr_t)trial.y, (uintptr_t)trial.z, (uintptr_t)out};
   void *scratch = aligned_alloc(64, (cpu_code_scratch(code) + 127) / 64 * 64);

@@ -74,6 +74,35 @@ static void test_types(void **state) {
   assert_true(nereid_dtype_load(NEREID_U64, &big) == 18446744073709551616.0);
 }
 
+/* A number of fp8 that is read and stored keeps its bits, also the largest of fp8e4b15, which no conversion gives. */
+static void test_fp8_bits(void **state) {
+  static const struct {
+    nereid_dtype type;
+    int last; /* the largest that is a number */
+  } types[] = {{NEREID_F8E4B15, 0x7f}, {NEREID_F8E5, 0x7c}, {NEREID_F8E4NV, 0x7e}};
+  static const char text[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, y, z):\n"
+                             "    i = tl.arange(0, 256)\n    v = tl.load(x + i)\n    tl.store(y + i, v)\n"
+                             "    tl.store(z + i, tl.abs(v))\n";
+  for (int k = 0; k < 6; k++) {
+    nereid_device *d = kit_device(k & 1 ? "cpu" : "interp");
+    nereid_module *m = NULL;
+    unsigned char x[256], y[256], z[256];
+    nereid_arg args[] = {nereid_pointer(x, types[k / 2].type), nereid_pointer(y, types[k / 2].type),
+                         nereid_pointer(z, types[k / 2].type)};
+    int64_t grid[3] = {1, 1, 1};
+    for (int i = 0; i < 256; i++) x[i] = (unsigned char)((i & 0x7f) > types[k / 2].last ? 0 : i);
+    assert_ok(nereid_module_load_string("k.py", text, &m, &error));
+    for (int i = 0; i < 3; i++) assert_ok(nereid_register(d, args[i].pointer, 256, "array", &error));
+    assert_ok(nereid_launch(d, NULL, m, "k", grid, args, 3, NULL, &error));
+    for (int i = 0; i < 256; i++) {
+      assert_int_equal(y[i], x[i]);
+      assert_int_equal(z[i], x[i] & 0x7f);
+    }
+    nereid_module_free(m);
+    nereid_device_close(d);
+  }
+}
+
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static void test_module(void **state) {
@@ -574,7 +603,7 @@ static void test_language(void **state) {
 int main(void) {
   /* clang-format off */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_devices),    cmocka_unit_test(test_memory),          cmocka_unit_test(test_types),
+      cmocka_unit_test(test_devices),    cmocka_unit_test(test_memory),          cmocka_unit_test(test_types), cmocka_unit_test(test_fp8_bits),
       cmocka_unit_test(test_module),     cmocka_unit_test(test_add),             cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_named_tuple),
       cmocka_unit_test(test_descriptor), cmocka_unit_test(test_specializations), cmocka_unit_test(test_function),

@@ -1,0 +1,520 @@
+/* Python objects as arguments of a kernel.
+ *
+ * Each adds to the call's key what its specialization depends on, as Triton sees it: an array its element type and
+ * whether 16 divides its address; an integer its width, whether it is 1, whether 16 divides it; a constexpr its value.
+ * The key may say more than nereid.h asks for: then two specializations share their code.
+ *
+ * Arrays are, in this order, what PyTorch makes (the fast way), what has data_ptr() and dtype, CUDA's array interface,
+ * a buffer, DLPack. Their memory is the caller's: it must live until the kernel is done.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "native.h"
+
+enum Tag {
+  TAG_NONE = 1,
+  TAG_BOOL,
+  TAG_INT,
+  TAG_FLOAT,
+  TAG_POINTER,
+  TAG_TUPLE,
+  TAG_DESCRIPTOR,
+  TAG_CONST_INT,
+  TAG_CONST_BOOL,
+  TAG_CONST_FLOAT,
+  TAG_CONST_OBJECT
+};
+
+void call_begin(Call *c, bool real) {
+  c->word_count = c->object_count = c->owned_count = c->block_count = c->buffer_count = 0;
+  c->full = false;
+  c->where = -1;
+  c->real = real;
+  memset(c->read_only, 0, sizeof c->read_only);
+}
+
+/* ---- the buffer protocol -----------------------------------------------------------------------------------------
+ *
+ * It is in the limited API from 3.11 on; in 3.10 its functions are there, and the struct is the same. */
+typedef struct Buffer {
+  void *buf;
+  PyObject *obj;
+  Py_ssize_t len, itemsize;
+  int readonly, ndim;
+  char *format;
+  Py_ssize_t *shape, *strides, *suboffsets;
+  void *internal;
+} Buffer;
+enum { BUFFER_FORMAT = 4, BUFFER_STRIDES = 0x18 };
+static int (*get_buffer)(PyObject *, Buffer *, int);
+static void (*release_buffer)(Buffer *);
+
+static bool find_buffers(void) {
+  if (!get_buffer) {
+    release_buffer = (void (*)(Buffer *))dlsym(RTLD_DEFAULT, "PyBuffer_Release");
+    get_buffer = (int (*)(PyObject *, Buffer *, int))dlsym(RTLD_DEFAULT, "PyObject_GetBuffer");
+  }
+  return get_buffer && release_buffer;
+}
+
+void call_end(Call *c) {
+  for (int i = 0; i < c->owned_count; i++) Py_DECREF(c->owned[i]);
+  for (int i = 0; i < c->block_count; i++) free(c->blocks[i]);
+  for (int i = 0; i < c->buffer_count; i++) release_buffer(c->buffers[i]), free(c->buffers[i]);
+  c->owned_count = c->block_count = c->buffer_count = 0;
+}
+
+static bool too_many(void) {
+  PyErr_SetString(PyExc_TypeError, "the arguments of one launch hold too many tuples, objects or constexprs");
+  return false;
+}
+
+static bool word(Call *c, uint64_t w) {
+  if (c->word_count == KEY_WORDS) return too_many();
+  c->words[c->word_count++] = w;
+  return true;
+}
+
+static bool own(Call *c, PyObject *o) {
+  if (c->owned_count == KEY_OBJECTS) {
+    Py_DECREF(o);
+    return too_many();
+  }
+  c->owned[c->owned_count++] = o;
+  return true;
+}
+
+static void *block(Call *c, size_t bytes) {
+  if (c->block_count == KEY_OBJECTS) return too_many(), NULL;
+  void *p = calloc(1, bytes ? bytes : 1);
+  if (!p) return PyErr_NoMemory(), NULL;
+  return c->blocks[c->block_count++] = p;
+}
+
+/* ---- constexprs -------------------------------------------------------------------------------------------------- */
+
+static bool add_object(Call *c, PyObject *o) {
+  if (c->object_count == KEY_OBJECTS) return too_many();
+  Py_hash_t hash = PyObject_Hash(o);
+  if (hash == -1 && PyErr_Occurred()) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+    PyErr_Clear(); /* a list or the like, which may change: its text stands for it */
+    o = PyObject_Repr(o);
+    if (!o || !own(c, o)) return false;
+    hash = PyObject_Hash(o);
+  }
+  c->objects[c->object_count++] = o;
+  return word(c, TAG_CONST_OBJECT) && word(c, (uint64_t)hash ^ (uint64_t)(uintptr_t)Py_TYPE(o));
+}
+
+static bool add_constexpr(Call *c, PyObject *o) {
+  PyObject *wrapper = setting(SETTING_CONSTEXPR);
+  while (wrapper && (PyObject *)Py_TYPE(o) == wrapper) {
+    o = PyObject_GetAttr(o, str_value);
+    if (!o || !own(c, o)) return false;
+  }
+  if (o == Py_None) return word(c, TAG_NONE);
+  if (o == Py_True || o == Py_False) return word(c, TAG_CONST_BOOL | (uint64_t)(o == Py_True) << 8);
+  if (PyLong_CheckExact(o)) {
+    int overflow;
+    long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (!overflow) return word(c, TAG_CONST_INT) && word(c, (uint64_t)v);
+  }
+  if (PyFloat_CheckExact(o)) {
+    double v = PyFloat_AsDouble(o);
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return word(c, TAG_CONST_FLOAT) && word(c, bits);
+  }
+  return add_object(c, o);
+}
+
+bool call_add_value(Call *c, PyObject *o) { return add_constexpr(c, o); }
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+static bool add_int(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
+  int overflow;
+  long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (v == -1 && !overflow && PyErr_Occurred()) return false;
+  *out = nereid_int(v);
+  if (overflow) {
+    unsigned long long u = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+    if (overflow < 0 || PyErr_Occurred()) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_OverflowError, "integer argument '%U' is outside of what 64 bits hold", p->name);
+      return false;
+    }
+    out->i = v = (long long)u;
+    out->is_unsigned = true;
+  }
+  out->has_dtype = p->has_dtype;
+  out->dtype = p->dtype;
+  unsigned width = overflow ? 2 : v < INT32_MIN || v > INT32_MAX;
+  bool one = v == 1 && !overflow && !p->no_specialize, even = !(v & 15) && !p->no_specialize && !p->no_align;
+  return word(c, TAG_INT | width << 8 | (uint64_t)one << 16 | (uint64_t)even << 17);
+}
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+static bool add_pointer(Call *c, const ParamInfo *p, uint64_t address, nereid_dtype t, nereid_arg *out) {
+  *out = nereid_pointer((void *)(uintptr_t)address, t);
+  bool aligned = !(address & 15) && !p->no_specialize && !p->no_align;
+  return word(c, TAG_POINTER | (uint64_t)t << 8 | (uint64_t)aligned << 16);
+}
+
+static bool place(Call *c, const ParamInfo *p, int where) {
+  if (c->where < 0 || !c->real) c->where = (signed char)where;
+  if (c->where == where) return true;
+  PyErr_Format(PyExc_ValueError, "array argument '%U' lies %s, but another one of this launch %s", p->name,
+               where ? "in CUDA memory" : "on the host", where ? "on the host" : "in CUDA memory");
+  return false;
+}
+
+/* dtype objects are few and live on: a table from object to code, by address. */
+static struct DtypeRow {
+  PyObject *object;
+  nereid_dtype dtype;
+} dtype_rows[64];
+
+static bool dtype_of(PyObject *o, nereid_dtype *out) {
+  struct DtypeRow *row = &dtype_rows[(uintptr_t)o >> 4 & 63];
+  if (row->object == o) {
+    *out = row->dtype;
+    return true;
+  }
+  PyObject *found = PyObject_CallFunctionObjArgs(setting(SETTING_DTYPE), o, NULL);
+  if (!found) return false;
+  *out = (nereid_dtype)PyLong_AsLong(found);
+  Py_DECREF(found);
+  Py_INCREF(o);
+  Py_XDECREF(row->object);
+  *row = (struct DtypeRow){o, *out};
+  return true;
+}
+
+static bool dtype_attribute(PyObject *o, nereid_dtype *out) {
+  PyObject *dtype = PyObject_GetAttr(o, str_dtype);
+  if (!dtype) return false;
+  bool good = dtype_of(dtype, out);
+  Py_DECREF(dtype);
+  return good;
+}
+
+/* 1: o has this attribute, and it is true; 0: it is not; -1: an exception is set. */
+static int truth(PyObject *o, PyObject *name) {
+  PyObject *v = PyObject_GetAttr(o, name);
+  if (!v) return -1;
+  int is = PyObject_IsTrue(v);
+  Py_DECREF(v);
+  return is;
+}
+
+/* PyTorch's own attributes, read by their descriptors: nothing is looked up in the type. */
+static PyObject *described(enum Setting s, PyObject *name, PyObject *o) {
+  PyObject *descriptor = setting(s);
+  descrgetfunc get = descriptor ? (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get) : NULL;
+  return get ? get(descriptor, o, (PyObject *)Py_TYPE(o)) : PyObject_GetAttr(o, name);
+}
+
+static bool add_data_ptr(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
+  nereid_dtype t;
+  if (!dtype_attribute(o, &t)) return false;
+  PyObject *address = PyObject_CallMethodObjArgs(o, str_data_ptr, NULL);
+  if (!address) return false;
+  uint64_t at = PyLong_AsUnsignedLongLongMask(address);
+  Py_DECREF(address);
+  return !(at == (uint64_t)-1 && PyErr_Occurred()) && add_pointer(c, p, at, t, out);
+}
+
+/* o: exactly a torch.Tensor or a Parameter. */
+static bool add_torch(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
+  PyObject *cuda = described(SETTING_IS_CUDA, str_is_cuda, o);
+  if (!cuda) return false;
+  int where = cuda == Py_True;
+  Py_DECREF(cuda);
+  if (!where && c->real) {
+    int cpu = truth(o, str_is_cpu);
+    if (cpu < 0) return false;
+    if (!cpu) {
+      PyErr_Format(PyExc_ValueError, "tensor argument '%U' is neither on a CPU nor on a CUDA device", p->name);
+      return false;
+    }
+  }
+  nereid_dtype t;
+  PyObject *dtype = place(c, p, where) ? described(SETTING_DTYPE_OF, str_dtype, o) : NULL;
+  bool good = dtype && dtype_of(dtype, &t);
+  Py_XDECREF(dtype);
+  PyObject *method = setting(SETTING_DATA_PTR), *address = NULL;
+  if (good)
+    address =
+        method ? PyObject_CallFunctionObjArgs(method, o, NULL) : PyObject_CallMethodObjArgs(o, str_data_ptr, NULL);
+  if (!address) return false;
+  uint64_t at = PyLong_AsUnsignedLongLongMask(address);
+  Py_DECREF(address);
+  return !(at == (uint64_t)-1 && PyErr_Occurred()) && add_pointer(c, p, at, t, out);
+}
+
+/* Something that has data_ptr(): where it lies says its `device`, if it has one. */
+static bool add_tensor_like(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
+  PyObject *device = PyObject_GetAttr(o, str_device);
+  PyObject *type = device ? PyObject_GetAttr(device, str_type) : NULL;
+  if (!type) PyErr_Clear();
+  bool good = true;
+  if (type && PyUnicode_Check(type)) {
+    bool cuda = !PyUnicode_CompareWithASCIIString(type, "cuda");
+    if (cuda || !PyUnicode_CompareWithASCIIString(type, "cpu")) good = place(c, p, cuda);
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(device);
+  return good && add_data_ptr(c, p, o, out);
+}
+
+static bool dtype_by_name(const char *kind, int bytes, nereid_dtype *out) {
+  char name[32];
+  snprintf(name, sizeof name, "%s%d", kind, bytes * 8);
+  if (!strcmp(kind, "bool")) *out = NEREID_I1;
+  return !strcmp(kind, "bool") || nereid_dtype_parse(name, out);
+}
+
+static bool unknown_type(const ParamInfo *p, const char *what) {
+  PyErr_Format(PyExc_TypeError, "array argument '%U' has elements of a type that kernels do not have: '%s'", p->name,
+               what);
+  return false;
+}
+
+/* {"data": (address, read_only), "typestr": "<f4", ...} */
+static bool add_cuda_interface(Call *c, const ParamInfo *p, int index, PyObject *d, nereid_arg *out) {
+  PyObject *data = PyMapping_GetItemString(d, "data"), *type = PyMapping_GetItemString(d, "typestr");
+  PyObject *first = data ? PySequence_GetItem(data, 0) : NULL, *second = data ? PySequence_GetItem(data, 1) : NULL;
+  bool good = first && second && type && PyUnicode_Check(type);
+  uint64_t address = good ? PyLong_AsUnsignedLongLong(first) : 0;
+  if (good && PyObject_IsTrue(second) == 1 && index < 64) c->read_only[index] = true;
+  PyObject *bytes = good ? PyUnicode_AsASCIIString(type) : NULL;
+  good = bytes && !PyErr_Occurred();
+  if (good) {
+    const char *s = PyBytes_AsString(bytes);
+    const char *kind = s[0] && s[1] == 'f' ? "f" : s[1] == 'i' ? "i" : s[1] == 'u' ? "u" : s[1] == 'b' ? "bool" : "";
+    nereid_dtype t;
+    good = *kind && dtype_by_name(kind, atoi(s + 2), &t) ? place(c, p, 1) && add_pointer(c, p, address, t, out)
+                                                         : unknown_type(p, s);
+  }
+  Py_XDECREF(bytes);
+  Py_XDECREF(second);
+  Py_XDECREF(first);
+  Py_XDECREF(type);
+  Py_XDECREF(data);
+  return good;
+}
+
+static bool buffer_dtype(const char *format, Py_ssize_t size, nereid_dtype *out) {
+  if (!format) format = "B";
+  if (*format == '@' || *format == '=' || *format == '<') format++;
+  if (!*format || format[1]) return false;
+  const char *kind = strchr("bhilqn", *format)   ? "i"
+                     : strchr("BHILQN", *format) ? "u"
+                     : strchr("efd", *format)    ? "f"
+                     : *format == '?'            ? "bool"
+                                                 : NULL;
+  return kind && dtype_by_name(kind, (int)size, out);
+}
+
+/* 1: done; 0: it is no buffer; -1: an exception is set. */
+static int add_buffer(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out) {
+  if (!find_buffers()) return 0;
+  Buffer *b = malloc(sizeof *b);
+  if (!b) return PyErr_NoMemory(), -1;
+  if (get_buffer(o, b, BUFFER_FORMAT | BUFFER_STRIDES)) {
+    free(b);
+    PyErr_Clear();
+    return 0;
+  }
+  if (c->buffer_count == KEY_OBJECTS) {
+    release_buffer(b);
+    free(b);
+    return too_many() ? 1 : -1;
+  }
+  c->buffers[c->buffer_count++] = b;
+  nereid_dtype t;
+  if (!buffer_dtype(b->format, b->itemsize, &t)) return unknown_type(p, b->format ? b->format : "") ? 1 : -1;
+  if (index < 64) c->read_only[index] = b->readonly;
+  if (!place(c, p, 0) || !add_pointer(c, p, (uint64_t)(uintptr_t)b->buf, t, out)) return -1;
+  out->bytes = b->len;
+  return 1;
+}
+
+/* The structs of DLPack's specification, as a capsule "dltensor" holds them. */
+typedef struct DLTensor {
+  void *data;
+  struct {
+    int32_t type, id;
+  } device;
+  int32_t ndim;
+  struct {
+    uint8_t code, bits;
+    uint16_t lanes;
+  } dtype;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+} DLTensor;
+
+static bool dlpack_dtype(const DLTensor *t, nereid_dtype *out) {
+  static const char *const kinds[] = {"i", "u", "f", NULL, "bf", NULL, "bool"};
+  int code = t->dtype.code;
+  if (t->dtype.lanes != 1 || code >= (int)(sizeof kinds / sizeof *kinds) || !kinds[code]) return false;
+  return dtype_by_name(kinds[code], t->dtype.bits / 8, out);
+}
+
+static bool add_dlpack(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
+  PyObject *capsule = PyObject_CallMethod(o, "__dlpack__", NULL);
+  if (!capsule) return false;
+  const DLTensor *t = PyCapsule_GetPointer(capsule, "dltensor");
+  bool good = t && own(c, capsule); /* gives the tensor back as it goes, since its name is still "dltensor" */
+  if (!t) Py_DECREF(capsule);
+  if (!good) return false;
+  nereid_dtype dtype;
+  int where = t->device.type == 1 || t->device.type == 3 ? 0 : t->device.type == 2 || t->device.type == 13 ? 1 : -1;
+  if (where < 0) {
+    PyErr_Format(PyExc_ValueError, "array argument '%U' lies on a device that Nereid does not run (DLPack's type %d)",
+                 p->name, (int)t->device.type);
+    return false;
+  }
+  if (!dlpack_dtype(t, &dtype)) return unknown_type(p, "by DLPack");
+  return place(c, p, where) && add_pointer(c, p, (uint64_t)(uintptr_t)t->data + t->byte_offset, dtype, out);
+}
+
+/* 1: done; 0: o is no array; -1: an exception is set. */
+static int add_array(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out) {
+  PyTypeObject *type = Py_TYPE(o);
+  if ((PyObject *)type == setting(SETTING_TENSOR) || (PyObject *)type == setting(SETTING_PARAMETER))
+    return add_torch(c, p, o, out) ? 1 : -1;
+  if (PyObject_HasAttr(o, str_data_ptr)) return add_tensor_like(c, p, o, out) ? 1 : -1;
+  PyObject *d = PyObject_GetAttrString(o, "__cuda_array_interface__");
+  if (d) {
+    bool good = add_cuda_interface(c, p, index, d, out);
+    Py_DECREF(d);
+    return good ? 1 : -1;
+  }
+  PyErr_Clear();
+  bool dlpack = PyObject_HasAttrString(o, "__dlpack__");
+  if (!dlpack && PyNumber_Check(o)) return 0; /* NumPy's scalars are buffers, too */
+  int done = add_buffer(c, p, index, o, out);
+  if (done || !dlpack) return done;
+  return add_dlpack(c, p, o, out) ? 1 : -1;
+}
+
+PyObject *argument_array_type(PyObject *m, PyObject *o) {
+  Call c;
+  nereid_arg a;
+  PyObject *name = PyUnicode_FromString("x");
+  call_begin(&c, false);
+  int found = name ? add_array(&c, &(ParamInfo){.name = name}, 0, o, &a) : -1;
+  call_end(&c);
+  Py_XDECREF(name);
+  if (found < 0) PyErr_Clear();
+  if (found <= 0) return Py_BuildValue("zi", NULL, 0);
+  return Py_BuildValue("sK", nereid_dtype_name(a.dtype), (unsigned long long)(uintptr_t)a.pointer);
+}
+
+/* ---- descriptors and tuples -------------------------------------------------------------------------------------- */
+
+static bool read_ints(PyObject *o, const char *attribute, int rank, int64_t *out) {
+  PyObject *list = PyObject_GetAttrString(o, attribute);
+  if (!list) return false;
+  for (int i = 0; i < rank && !PyErr_Occurred(); i++) {
+    PyObject *v = PySequence_GetItem(list, i), *n = v ? PyNumber_Index(v) : NULL;
+    if (n) out[i] = PyLong_AsLongLong(n);
+    Py_XDECREF(n);
+    Py_XDECREF(v);
+  }
+  Py_DECREF(list);
+  return !PyErr_Occurred();
+}
+
+static bool add_descriptor(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out) {
+  PyObject *base = PyObject_GetAttrString(o, "base"), *block_shape = PyObject_GetAttrString(o, "block_shape");
+  PyObject *padding = PyObject_GetAttrString(o, "padding");
+  Py_ssize_t rank = block_shape ? PySequence_Size(block_shape) : -1;
+  bool good = base && padding && rank >= 1 && rank <= 5;
+  if (!good && !PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "descriptor '%U' has %zd dimensions", p->name, rank);
+  if (good) good = add_array(c, p, index, base, out) == 1;
+  int64_t blocks[5] = {0};
+  if (good) {
+    out->kind = NEREID_ARG_DESCRIPTOR;
+    out->rank = (int)rank;
+    out->nan_padding = PyUnicode_Check(padding) && !PyUnicode_CompareWithASCIIString(padding, "nan");
+    good = read_ints(o, "shape", out->rank, out->shape) && read_ints(o, "strides", out->rank, out->strides) &&
+           read_ints(o, "block_shape", out->rank, blocks) &&
+           word(c, TAG_DESCRIPTOR | (uint64_t)rank << 8 | (uint64_t)out->nan_padding << 16);
+  }
+  for (int i = 0; good && i < rank; i++) {
+    out->block_shape[i] = (int32_t)blocks[i];
+    bool even = !(out->shape[i] & 15), one = out->shape[i] == 1;
+    bool even_stride = !(out->strides[i] & 15), one_stride = out->strides[i] == 1;
+    good = word(c, (uint64_t)blocks[i] << 8 | even | (uint64_t)one << 1 | (uint64_t)even_stride << 2 |
+                       (uint64_t)one_stride << 3 | (uint64_t)(out->shape[i] > INT32_MAX) << 4);
+  }
+  Py_XDECREF(padding);
+  Py_XDECREF(block_shape);
+  Py_XDECREF(base);
+  return good;
+}
+
+static bool add_tuple(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out) {
+  Py_ssize_t n = PyTuple_Size(o);
+  nereid_arg *items = block(c, sizeof *items * (size_t)n);
+  PyObject *fields = PyTuple_CheckExact(o) ? NULL : PyObject_GetAttrString(o, "_fields");
+  if (!fields) PyErr_Clear();
+  if (fields && !own(c, fields)) return false;
+  *out = (nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = (int)n, .items = items};
+  bool good = items && word(c, TAG_TUPLE | (uint64_t)n << 8);
+  if (good && fields) good = add_object(c, (PyObject *)Py_TYPE(o));
+  ParamInfo item = {.name = p->name, .no_specialize = p->no_specialize, .no_align = p->no_align};
+  for (Py_ssize_t i = 0; good && i < n; i++) {
+    good = call_add(c, &item, index, PyTuple_GetItem(o, i), &items[i]);
+    PyObject *field = good && fields && PyTuple_Check(fields) ? PyTuple_GetItem(fields, i) : NULL;
+    if (field) items[i].name = PyUnicode_AsUTF8AndSize(field, NULL);
+  }
+  return good;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+bool call_add(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out) {
+  if (p->is_constexpr) {
+    *out = (nereid_arg){.kind = NEREID_ARG_CONSTEXPR};
+    return add_constexpr(c, o);
+  }
+  PyTypeObject *type = Py_TYPE(o);
+  if ((PyObject *)type == setting(SETTING_TENSOR)) return add_torch(c, p, o, out);
+  if (type == &PyLong_Type) return add_int(c, p, o, out);
+  if (type == &PyFloat_Type) {
+    *out = nereid_float(PyFloat_AsDouble(o));
+    out->has_dtype = p->has_dtype;
+    out->dtype = p->dtype;
+    return word(c, TAG_FLOAT);
+  }
+  if (o == Py_True || o == Py_False) {
+    *out = nereid_bool(o == Py_True);
+    return word(c, TAG_BOOL);
+  }
+  if (o == Py_None) {
+    *out = nereid_none();
+    return word(c, TAG_NONE);
+  }
+  if (PyTuple_Check(o)) return add_tuple(c, p, index, o, out);
+  if ((PyObject *)type == setting(SETTING_DESCRIPTOR)) return add_descriptor(c, p, index, o, out);
+  *out = (nereid_arg){.kind = NEREID_ARG_CONSTEXPR};
+  if ((PyObject *)type == setting(SETTING_CONSTEXPR) || PyUnicode_Check(o)) return add_constexpr(c, o);
+  int done = add_array(c, p, index, o, out);
+  if (done) return done > 0;
+  if (PyNumber_Check(o) && !PyType_Check(o)) {
+    PyObject *number = PyIndex_Check(o) ? PyNumber_Index(o) : PyNumber_Float(o);
+    if (!number) return false;
+    return own(c, number) && call_add(c, p, index, number, out);
+  }
+  *out = (nereid_arg){.kind = NEREID_ARG_CONSTEXPR};
+  return add_constexpr(c, o); /* a type, a function: whether it can be one is said as it is compiled */
+}

@@ -1,0 +1,213 @@
+"""Which device a launch runs on, and in which stream.
+
+Arrays of the host run on `cpu`, arrays in CUDA memory on the GPU that is current, in PyTorch's current stream where
+PyTorch is loaded, else in the one that nereid.stream() has set. NEREID_DEVICE, or set_default_device, names another
+device for arrays of the host: "cpu:2", "interp", "sim".
+"""
+import atexit
+import contextlib
+import os
+import sys
+import threading
+
+from . import _native
+from ._native import Device
+
+_lock = threading.Lock()
+_opened = {}
+_default = None
+_stream = 0
+_torch_seen = False
+
+
+def device(name):
+    """The device of that name, opened once: "cpu", "cuda:0", "interp", ..."""
+    if name == "cuda":
+        name = "cuda:0"
+    with _lock:
+        found = _opened.get(name)
+        if found is None:
+            found = _opened[name] = Device(name)
+            found_names[id(found)] = name
+    return found
+
+
+found_names = {}  # id of a Device -> its name; devices live on
+
+
+def name_of(d):
+    return found_names[id(d)]
+
+
+def _host_device():
+    return _default if _default and not _default.startswith("cuda") else os.environ.get("NEREID_DEVICE") or "cpu"
+
+
+def set_default_device(name):
+    """For arrays of the host ("cpu", "interp", "sim"), and for what asks for a device without arrays."""
+    global _default
+    device(name)
+    _default = name
+    _native.forget_devices()
+
+
+def has_cuda():
+    """Whether a GPU is there that kernels can run on. Opens nothing."""
+    global _cuda
+    if _cuda is None:
+        _cuda = any(d["name"].startswith("cuda") and d["available"] for d in _native.devices())
+    return _cuda
+
+
+_cuda = None
+
+
+def default_device():
+    """The name of the device for launches without arrays: what set_default_device or NEREID_DEVICE says, else the
+    current GPU, else cpu."""
+    if _default:
+        return _default
+    chosen = os.environ.get("NEREID_DEVICE")
+    if chosen:
+        return chosen
+    return f"cuda:{current_cuda()}" if has_cuda() else "cpu"
+
+
+def _find(kind, index):
+    """For the extension: kind 0: of arrays on the host, 1: in CUDA memory, -1: there are none."""
+    see_torch()
+    if kind < 0:
+        return device(default_device())
+    return device(f"cuda:{index}" if kind else _host_device())
+
+
+def current_cuda():
+    see_torch()
+    torch = sys.modules.get("torch")
+    return torch.cuda.current_device() if torch is not None and torch.cuda.is_available() else 0
+
+
+def _current_stream(index):
+    return _stream
+
+
+@contextlib.contextmanager
+def stream(handle):
+    """Launches within go into this CUDA stream (an integer, or what has .cuda_stream or .ptr). With PyTorch loaded,
+    use torch.cuda.stream() instead: its current stream is taken."""
+    global _stream
+    before = _stream
+    _stream = int(getattr(handle, "cuda_stream", getattr(handle, "ptr", handle)))
+    try:
+        yield
+    finally:
+        _stream = before
+
+
+def current_stream(index):
+    return _stream_of(index)
+
+
+def _stream_of(index):
+    see_torch()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return torch._C._cuda_getCurrentRawStream(index)
+    return _stream
+
+
+def synchronize():
+    """Waits for every device that was opened; reports of kernels (device_print, device_assert) are handed out."""
+    for d in list(_opened.values()):
+        d.synchronize()
+
+
+def see_torch():
+    """Tells the extension of PyTorch, once it is loaded."""
+    global _torch_seen
+    torch = None if _torch_seen else sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "nn") or not hasattr(torch.nn, "Parameter"):
+        return
+    _torch_seen = True
+    _native.configure("tensor", torch.Tensor)
+    _native.configure("parameter", torch.nn.Parameter)
+    _native.configure("is_cuda", torch._C.TensorBase.is_cuda)
+    _native.configure("dtype_of", torch._C.TensorBase.dtype)
+    _native.configure("data_ptr", torch._C.TensorBase.data_ptr)
+    if torch.cuda.is_available():
+        _native.configure("cuda_index", torch._C._cuda_getDevice)
+        _native.configure("cuda_stream", torch._C._cuda_getCurrentRawStream)
+
+
+def _extent(o):
+    """(address, bytes) of the memory that an array is part of, as far as it says."""
+    o = getattr(o, "base", None) if hasattr(o, "block_shape") else o  # a descriptor
+    while type(o).__name__ == "TensorWrapper":
+        o = o.base
+    if hasattr(o, "untyped_storage"):
+        storage = o.untyped_storage()
+        return storage.data_ptr(), storage.nbytes()
+    name, address = _native.array_type(o)
+    if name is None:
+        return None
+    try:
+        view = memoryview(o)
+    except TypeError:
+        return None
+    return (address, view.nbytes) if view.c_contiguous else None
+
+
+def _memory(arguments):
+    """For the extension: the arrays of a launch, for a device that checks accesses."""
+    found, todo = [], list(arguments.values())
+    while todo:
+        o = todo.pop()
+        if isinstance(o, tuple):
+            todo += o
+        elif o is not None and not isinstance(o, (bool, int, float, str)):
+            extent = _extent(o)
+            if extent and extent[1]:
+                found.append(extent)
+    merged = []
+    for address, size in sorted(found):
+        if merged and address < merged[-1][0] + merged[-1][1]:
+            before = merged[-1][0]
+            merged[-1] = before, max(merged[-1][1], address + size - before)
+        else:
+            merged.append((address, size))
+    return merged
+
+
+def _dtype(o):
+    """The code of an element type: torch's, NumPy's, the language's, or a name."""
+    name = getattr(o, "name", None)  # NumPy, tl.dtype
+    if not isinstance(name, str):
+        name = str(o)
+    name = name.rsplit(".", 1)[-1]
+    return _native.dtype_code(_TORCH_NAMES.get(name, name))
+
+
+_TORCH_NAMES = {"float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "float8_e4m3fnuz": "fp8e4b8",
+                "float8_e5m2fnuz": "fp8e5b16", "bool": "int1", "uint1": "int1", "half": "float16", "float": "float32",
+                "double": "float64", "int": "int32", "long": "int64", "short": "int16", "byte": "uint8"}
+
+
+def _print(line):
+    sys.stdout.write(line + "\n")
+
+
+_native.configure("dtype", _dtype)
+_native.configure("device", _find)
+_native.configure("cuda_stream", _current_stream)
+_native.configure("print", _print)
+_native.configure("memory", _memory)
+
+
+@atexit.register
+def _at_exit():
+    for name, d in list(_opened.items()):
+        if name.startswith("cuda"):
+            try:
+                d.synchronize()
+            except Exception as e:  # nobody can catch it any more
+                print(f"nereid: {e}", file=sys.stderr)

@@ -1,0 +1,232 @@
+"""python -m nereid.record -o LOG [--contents] [--root DIR] SCRIPT ARGS... (or -m MODULE ARGS...): runs a program and
+records every launch of a kernel that it makes, through Triton or through this package, for `nereid replay`.
+
+One line a launch that differs from those before, with how often it was made: file (relative to --root, by default the
+current folder), kernel, line, arguments (types, shapes, strides, alignment, values), options, grid, the values of the
+kernel's free names, and what small arrays of integers hold (indices, offsets, lengths, page tables); with --contents
+all arrays of at most 65536 elements. Nothing of the program or of Triton is changed on disk.
+"""
+import argparse
+import atexit
+import json
+import os
+import runpy
+import sys
+
+SMALL = 65536  # elements of an array whose contents are recorded
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+def _is_integer(dtype):
+    name = str(dtype).rsplit(".", 1)[-1]
+    return name.startswith(("int", "uint", "i", "u")) or name == "bool"
+
+
+class Recorder:
+    def __init__(self, path, root=None, contents=False):
+        self.path, self.root, self.contents = path, os.path.abspath(root or os.getcwd()), contents
+        self.rows = {}  # text of a launch -> how often
+
+    # ---- values ----
+
+    def constant(self, v):
+        """A constexpr as the log has it."""
+        kind = type(v).__name__
+        if kind == "constexpr":
+            return self.constant(v.value)
+        if v is None or isinstance(v, (bool, int, str)):
+            return v
+        if isinstance(v, float):
+            return v if v - v == 0 else repr(v)
+        if isinstance(v, (tuple, list)):
+            return [self.constant(x) for x in v]
+        if kind in ("dtype", "pointer_type"):
+            return {"dtype": getattr(v, "name", None) or str(v).rsplit(".", 1)[-1]}
+        if hasattr(v, "fn") and hasattr(v, "__name__"):
+            return {"jit": v.__name__}
+        return {"other": repr(v)[:200]}
+
+    def array(self, v):
+        base = v
+        while type(base).__name__ == "TensorWrapper":
+            base = base.base
+        row = {"ptr": str(getattr(v.dtype, "name", v.dtype)).rsplit(".", 1)[-1], "aligned": v.data_ptr() % 16 == 0}
+        shape = getattr(v, "shape", ())
+        row["shape"] = [int(n) for n in shape]
+        stride = v.stride() if hasattr(v, "stride") else ()
+        row["strides"] = [int(n) for n in stride]
+        size = 1
+        for n in row["shape"]:
+            size *= n
+        contiguous = not hasattr(base, "is_contiguous") or base.is_contiguous()
+        if contiguous and 0 < size <= SMALL and hasattr(base, "tolist") and (self.contents or _is_integer(v.dtype)):
+            row["values"] = base.detach().cpu().reshape(-1).tolist()
+        return row
+
+    def argument(self, name, v, is_constexpr):
+        row = {"name": name}
+        kind = type(v).__name__
+        if is_constexpr or kind == "constexpr":
+            row["constexpr"] = self.constant(v)
+        elif v is None:
+            row["none"] = True
+        elif isinstance(v, bool):
+            row["bool"] = v
+        elif isinstance(v, int):
+            row["int"] = v
+        elif isinstance(v, float):
+            row["float"] = v
+        elif hasattr(v, "block_shape") and hasattr(v, "base"):
+            array = self.array(v.base)
+            row.update(desc=array["ptr"], shape=[int(n) for n in v.shape], strides=[int(n) for n in v.strides],
+                       block=list(v.block_shape), aligned=array["aligned"])
+        elif hasattr(v, "data_ptr"):
+            row.update(self.array(v))
+        elif isinstance(v, tuple):
+            row["tuple"] = [self.argument(f, x, False) for f, x in
+                            zip(getattr(v, "_fields", [str(i) for i in range(len(v))]), v)]
+        else:
+            row["constexpr"] = self.constant(v)
+        return row
+
+    def free_names(self, fn):
+        """The values of the names that a kernel takes from around it, where they are constants."""
+        found = {}
+        try:
+            code, scope = fn.fn.__code__, fn.fn.__globals__
+            cells = dict(zip(code.co_freevars, fn.fn.__closure__ or ()))
+            for name in (*code.co_freevars, *code.co_names):
+                value = cells[name].cell_contents if name in cells else scope.get(name)
+                kind = type(value).__name__
+                if kind in ("constexpr", "dtype") or isinstance(value, (bool, int, float, str)):
+                    found[name] = self.constant(value)
+        except (AttributeError, ValueError):
+            pass
+        return found
+
+    # ---- launches ----
+
+    def launch(self, fn, arguments, options, grid):
+        """fn: the @jit function; arguments: all of them by name, in order; grid: numbers."""
+        code = fn.fn.__code__
+        file = os.path.abspath(code.co_filename)
+        if file.startswith(self.root + os.sep):
+            file = os.path.relpath(file, self.root)
+        constexprs = {p.name for p in fn.params if p.is_constexpr}
+        row = {"file": file, "kernel": fn.__name__, "line": code.co_firstlineno,
+               "args": [self.argument(k, v, k in constexprs) for k, v in arguments.items()],
+               "meta": {k: options[k] for k in _OPTIONS if options.get(k) is not None},
+               "grid": [int(n) for n in grid]}
+        names = self.free_names(fn)
+        if names:
+            row["names"] = names
+        text = json.dumps(row, separators=(",", ":"), allow_nan=False, default=str)
+        self.rows[text] = self.rows.get(text, 0) + 1
+
+    def save(self):
+        """Written whole or not at all."""
+        temporary = f"{self.path}.{os.getpid()}"
+        with open(temporary, "w", encoding="utf-8") as f:
+            for text, count in self.rows.items():
+                f.write(f'{text[:-1]},"count":{count}}}\n')
+        os.replace(temporary, self.path)
+
+
+# ---- where launches come by -----------------------------------------------------------------------------------------
+
+def _bound(fn, args, kwargs):
+    """(arguments by name in order, options)"""
+    names = [p.name for p in fn.params]
+    given = {**dict(zip(names, args)), **{k: v for k, v in kwargs.items() if k in names}}
+    for p in fn.params:
+        if p.name not in given and p.has_default:
+            given[p.name] = p.default
+    return {n: given[n] for n in names if n in given}, {k: v for k, v in kwargs.items() if k not in names}
+
+
+def watch_triton(recorder, jit):
+    """Triton's own JITFunction.run, as long as this process lives."""
+    run = jit.JITFunction.run
+
+    def recorded(self, *args, grid, warmup, **kwargs):
+        if not warmup:
+            arguments, options = _bound(self, args, kwargs)
+            recorder.launch(self, arguments, options, grid(arguments) if callable(grid) else grid)
+        return run(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+    jit.JITFunction.run = recorded
+
+
+def watch_nereid(recorder):
+    from .triton import knobs
+    from .triton.runtime import jit
+    knobs.runtime.recorder = recorder
+    return jit
+
+
+class _WhenImported:
+    """Watches Triton as soon as the program imports it."""
+
+    def __init__(self, recorder):
+        self.recorder, self.busy = recorder, False
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "triton.runtime.jit" or self.busy:
+            return None
+        import importlib.util
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.busy = False
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        execute, recorder = spec.loader.exec_module, self.recorder
+
+        def exec_module(module):
+            execute(module)
+            if not module.__name__.startswith("nereid"):
+                watch_triton(recorder, module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def start(path, root=None, contents=False):
+    """Records from now on; the log is written when the process ends, or by save()."""
+    recorder = Recorder(path, root, contents)
+    loaded = sys.modules.get("triton.runtime.jit")
+    if loaded is not None and not loaded.__name__.startswith("nereid"):
+        watch_triton(recorder, loaded)
+    else:
+        sys.meta_path.insert(0, _WhenImported(recorder))
+    watch_nereid(recorder)
+    atexit.register(recorder.save)
+    return recorder
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m nereid.record", description=__doc__.split("\n\n")[0])
+    parser.add_argument("-o", metavar="LOG", required=True)
+    parser.add_argument("--contents", action="store_true", help="of all arrays up to 65536 elements")
+    parser.add_argument("--root", help="of the files' names in the log; the current folder")
+    parser.add_argument("--nereid", action="store_true", help="`import triton` means Nereid in the program")
+    parser.add_argument("-m", action="store_true", dest="module", help="SCRIPT is the name of a module")
+    parser.add_argument("script")
+    parser.add_argument("args", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    if options.nereid:
+        from . import use_as_triton
+        use_as_triton()
+    start(os.path.abspath(options.o), options.root, options.contents)
+    sys.argv = [options.script, *options.args]
+    if options.module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(options.script, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(options.script))
+        runpy.run_path(options.script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""The base of Triton's errors."""
+
+
+class TritonError(Exception):
+    """The base of errors of kernels."""

@@ -1,0 +1,4 @@
+"""triton.language.extra"""
+from . import cuda, hip, libdevice
+
+__all__ = ["cuda", "hip", "libdevice"]

@@ -1,0 +1,4 @@
+"""triton.language.math"""
+from .core import functions_of
+
+globals().update(functions_of("triton.language", "Math"))

@@ -1,0 +1,1 @@
+"""Triton's tools, as far as they are about kernels."""

@@ -1,0 +1,84 @@
+/* aot: kernels compiled ahead of time: nereid_build_add for each kernel, then a bundle (rt/bundle.h), or C files with
+ * launchers around it. Private to src/aot.
+ *
+ *     build.c      a signature        ──▶  the specializations to compile, the most special ones first
+ *     signature.c  "f32[M,N]:16|any"  ──▶  what types and conditions a parameter is built for
+ *     grid.c       "cdiv(n, BLOCK)"   ──▶  a GridProgram
+ *     code.c       a specialization and a target ──▶ BundleCode
+ *     write.c      all of it          ──▶  a bundle's bytes
+ *     launcher.c                      ──▶  NAME.h, NAME.c
+ *
+ * What a build holds lies in its context's arena.
+ */
+#ifndef NEREID_AOT_H
+#define NEREID_AOT_H
+
+#include "rt/bundle.h"
+#include "runtime/runtime.h"
+
+typedef struct AotTarget {
+  const char *name;     /* "sm_90a", "cpu:x86-64-v3" */
+  const GpuTarget *gpu; /* NULL: cpu */
+  bool keeps_ptx;
+  const char *march; /* cpu: as cpu_compile_for takes it */
+  int machine, feature_count;
+  const char *features[PROCESSOR_MOST_FEATURES];
+} AotTarget;
+
+/* What one parameter is built for. */
+enum { FOR_ANY = 1, FOR_DIVISIBLE = 2, FOR_ONE = 4 };
+typedef struct AotParam {
+  const ParamRule *rule;
+  ParamKind kind;
+  Dtype dtype;
+  bool given;        /* else it is left to the kernel: a default, or what autotune sets */
+  bool chosen;       /* cases were named */
+  unsigned cases;    /* FOR_... */
+  const char *text;  /* of a constexpr */
+  const char *shape; /* "[M,N]", for people; or NULL */
+} AotParam;
+
+/* How the launcher of an entry is described. */
+typedef struct AotDoc {
+  bool is_launcher;
+  const AotParam *params;
+  const char *grid; /* or NULL */
+  uint64_t written; /* parameters whose arrays are; from the 64th on bit 63 */
+} AotDoc;
+
+struct nereid_build {
+  Context *cx;
+  const char *cc; /* or NULL */
+  AotTarget *targets;
+  int target_count;
+  Bundle content;
+  int entry_cap;
+  struct AotDoc *docs; /* by entry */
+};
+
+/* signature.c: false, with *why, when the text is wrong. */
+bool aot_param_parse(Context *cx, const char *text, AotParam *out, const char **why);
+/* The argument that stands for a case. */
+nereid_arg aot_argument(const AotParam *p, unsigned which);
+
+/* grid.c: up to three expressions with commas between. NULL when they are right, else what is wrong, in the arena. */
+const char *aot_grid_parse(Context *cx, const char *text, const BundleEntry *e, GridProgram out[3]);
+
+/* code.c: aot_targets diag_fail()s in the build's context, aot_compile in the specialization's. */
+typedef struct AotSpecialization {
+  Context *cx; /* of the compilation; what is kept goes into the build's */
+  nereid_module *module;
+  const Call *call;
+  const nereid_options *options;
+  volatile nereid_status *phase;
+} AotSpecialization;
+void aot_targets(nereid_build *b, const char *text);
+/* Appends v's codes for a target, and, when v has none, its constants; which parameters are written: a bit each. */
+void aot_compile(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v, uint64_t *written);
+
+/* write.c, launcher.c: appended to out. */
+void aot_write(const Bundle *b, Arena *a, Buf *out);
+void aot_write_header(const nereid_build *b, const char *name, Buf *out);
+void aot_write_c(const nereid_build *b, const char *name, const Buf *bytes, Buf *out);
+
+#endif

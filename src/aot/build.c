@@ -1,0 +1,585 @@
+/* nereid_build: which specializations of which kernels a bundle has.
+ *
+ * Of a signature, parameters whose cases are named multiply: i32:1|any and i32:16|any make four. The others go
+ * together, so that few are compiled: all are divisible by 16; the pointers alone; none. The most special one whose
+ * conditions hold is launched. Two that the compiler cannot tell apart are one.
+ *
+ * For values that are named (--for n=4096:BLOCK=256, or what tuning found for them) there is one more, before the
+ * others.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "aot/aot.h"
+#include "runtime/hooks.h"
+
+enum { MOST_VARIANTS = 64 };
+
+/* ---- the object -------------------------------------------------------------------------------------------------- */
+
+nereid_status nereid_build_create(const nereid_build_options *o, nereid_build **out, nereid_error **error) {
+  if (!out) return error_null(error, "nereid_build_create", "out");
+  if (!o || !o->targets) return error_null(error, "nereid_build_create", "the targets");
+  nereid_build *b = calloc(1, sizeof *b);
+  if (b) b->cx = context_create();
+  if (!b || !b->cx) {
+    free(b);
+    return error_out_of_memory(error);
+  }
+  b->cx->limits.memory = INT64_MAX; /* each compilation has its own */
+  volatile nereid_status status = NEREID_OK;
+  if (context_try(b->cx)) {
+    b->cc = o->cc && *o->cc ? arena_strdup(b->cx->arena, o->cc) : NULL;
+    b->content.made_by = "Nereid " NEREID_VERSION;
+    aot_targets(b, o->targets);
+    context_end_try(b->cx);
+    *out = b;
+  } else {
+    status = error_from_context(error, NEREID_BAD_ARGUMENT, b->cx);
+    nereid_build_free(b);
+  }
+  return status;
+}
+
+void nereid_build_free(nereid_build *b) {
+  if (!b) return;
+  context_destroy(b->cx);
+  free(b);
+}
+
+static BundleEntry *new_entry(nereid_build *b) {
+  Arena *a = b->cx->arena;
+  if (b->content.entry_count == b->entry_cap) {
+    b->entry_cap = 2 * b->entry_cap + 4;
+    BundleEntry *entries = NEW_N(a, BundleEntry, b->entry_cap);
+    AotDoc *docs = NEW_N(a, AotDoc, b->entry_cap);
+    if (b->content.entry_count) {
+      memcpy(entries, b->content.entries, sizeof *entries * (size_t)b->content.entry_count);
+      memcpy(docs, b->docs, sizeof *docs * (size_t)b->content.entry_count);
+    }
+    b->content.entries = entries, b->docs = docs;
+  }
+  return &b->content.entries[b->content.entry_count];
+}
+
+/* ---- one specialization ------------------------------------------------------------------------------------------ */
+
+typedef struct Wanted {
+  nereid_module *module;
+  const KernelInfo *kernel;
+  const nereid_arg *args;
+  int arg_count;
+  const nereid_options *options;
+  const Chosen *chosen; /* or NULL */
+} Wanted;
+
+static nereid_status compile_for(nereid_build *b, const Wanted *w, const Call *c, const AotTarget *t, BundleVariant *v,
+                                 uint64_t *written, nereid_error **error) {
+  volatile nereid_status phase = NEREID_BAD_SOURCE, status = NEREID_OK;
+  Context *cx = context_within(w->options);
+  if (!cx) return error_out_of_memory(error);
+  cx->compiler_seconds = w->options->compiler_seconds;
+  if (context_try(cx)) {
+    aot_compile(b, &(AotSpecialization){cx, w->module, c, w->options, &phase}, t, v, written);
+    context_end_try(cx);
+  } else {
+    status = error_from_context(error, phase, cx);
+  }
+  context_destroy(cx);
+  return status;
+}
+
+/* In a context_try of the build's; a failure leaves the entry as it was. */
+static nereid_status add_variant(nereid_build *b, BundleEntry *e, const Wanted *w, const BundleVariant *conditions,
+                                 uint64_t *written, nereid_error **error) {
+  Call c;
+  BundleVariant v = *conditions;
+  nereid_status status = call_bind(&c, w->kernel, &device_cpu, w->args, w->arg_count, w->options, error);
+  c.chosen = w->chosen;
+  for (int i = 0; i < b->target_count && !status; i++)
+    status = compile_for(b, w, &c, &b->targets[i], &v, written, error);
+  call_free(&c);
+  if (!status) e->variants[e->variant_count++] = v;
+  return status;
+}
+
+/* ---- signatures -------------------------------------------------------------------------------------------------- */
+
+static const char *param_text(Context *cx, const nereid_build_arg *args, int n, const KernelInfo *k) {
+  for (int i = 0; i < n; i++) {
+    const char *name = args[i].name ? args[i].name : "";
+    bool known = false;
+    for (int j = 0; j < k->info.param_count; j++) known |= !strcmp(k->names[j], name);
+    if (known) continue;
+    const char *near = nearest_name(name, k->names);
+    diag_fail(cx, (Span){0}, "kernel '%s' has no parameter '%s'%s%s%s", k->info.name, name,
+              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  }
+  return NULL;
+}
+
+static void read_signature(Context *cx, const KernelInfo *k, const nereid_build_arg *args, int n, AotParam *out) {
+  param_text(cx, args, n, k);
+  for (int p = 0; p < k->info.param_count; p++) {
+    const ParamRule *r = &k->rules[p];
+    out[p] = (AotParam){.rule = r, .kind = PARAM_CONSTEXPR};
+    for (int i = 0; i < n; i++) {
+      const char *why;
+      if (strcmp(args[i].name, r->name)) continue;
+      if (out[p].given) diag_fail(cx, (Span){0}, "the parameter '%s' is given twice", r->name);
+      if (!args[i].type || !aot_param_parse(cx, arena_strdup(cx->arena, args[i].type), &out[p], &why))
+        diag_fail(cx, (Span){0}, "%s=%s: %s", r->name, args[i].type ? args[i].type : "",
+                  args[i].type ? why : "is NULL");
+    }
+    if (!out[p].given && !r->has_default && !r->is_set)
+      diag_fail_hint(cx, (Span){0},
+                     r->is_constexpr ? "give its value, as in BLOCK=1024"
+                                     : "give its type, as in x_ptr=f32[M,N] or n=i32 (nereid build --help)",
+                     "kernel '%s' lacks its parameter '%s'", k->info.name, r->name);
+  }
+}
+
+/* Numbers that heuristics look at decide on code, so that one code cannot serve all of them. */
+static void check_read(Context *cx, const KernelInfo *k, const AotParam *params, const bool *fixed) {
+  const char *sets = NULL;
+  for (int p = 0; p < k->info.param_count; p++)
+    if (!params[p].given && k->rules[p].is_set) sets = k->rules[p].name;
+  for (int p = 0; p < k->info.param_count && sets; p++)
+    if (k->rules[p].is_read && (params[p].kind == PARAM_INT || params[p].kind == PARAM_FLOAT) && !fixed[p])
+      diag_fail_hint(cx, (Span){0},
+                     arena_printf(cx->arena, "give %s, or build for values: --for %s=4096", sets, k->rules[p].name),
+                     "the decorators of kernel '%s' compute '%s' of '%s'", k->info.name, sets, k->rules[p].name);
+}
+
+static int give(const KernelInfo *k, const AotParam *params, const unsigned *which, nereid_arg *out) {
+  int n = 0;
+  for (int p = 0; p < k->info.param_count; p++)
+    if (params[p].given) out[n++] = aot_argument(&params[p], which[p]);
+  return n;
+}
+
+static void condition(BundleVariant *v, ConditionKind kind, int param, int64_t value) {
+  v->conditions[v->condition_count++] = (BundleCondition){kind, param, value};
+}
+
+/* What the specialization takes for granted of the arguments that stand for it. */
+static void conditions_of(Context *cx, const KernelInfo *k, const nereid_arg *args, int n, BundleVariant *v) {
+  v->conditions = NEW_N(cx->arena, BundleCondition, 2 * k->info.param_count + 1);
+  for (int i = 0; i < n; i++) {
+    int p = 0;
+    while (strcmp(k->names[p], args[i].name)) p++;
+    const ParamRule *r = &k->rules[p];
+    if (r->is_constexpr || args[i].kind == NEREID_ARG_CONSTEXPR) continue;
+    Seen s = arg_see(r, &args[i]);
+    if (s.kind == ARG_POINTER && s.is_divisible) condition(v, CONDITION_ALIGNED, p, 0);
+    if (s.kind == ARG_INT && s.is_one) condition(v, CONDITION_ONE, p, 0);
+    if (s.kind == ARG_INT && s.is_divisible && !s.is_one) condition(v, CONDITION_DIVISIBLE, p, 0);
+  }
+}
+
+static bool same_conditions(const BundleVariant *a, const BundleVariant *b) {
+  return a->condition_count == b->condition_count &&
+         !memcmp(a->conditions, b->conditions, sizeof *a->conditions * (size_t)a->condition_count);
+}
+
+/* The next combination of what the parameters are built for; false: it was the last. chain: 0 all that may be are
+ * divisible, 1 pointers are, 2 none is. */
+static bool next_combination(const KernelInfo *k, const AotParam *params, unsigned *which, int *chain) {
+  static const unsigned order[] = {FOR_ONE, FOR_DIVISIBLE, FOR_ANY};
+  bool free = false;
+  for (int p = 0; p < k->info.param_count; p++) free |= !params[p].chosen && params[p].cases & FOR_DIVISIBLE;
+  if (free && *chain < 2) {
+    ++*chain;
+  } else {
+    *chain = 0;
+    int p = 0;
+    for (; p < k->info.param_count; p++) {
+      if (!params[p].chosen) continue;
+      int at = 0;
+      while (order[at] != which[p]) at++;
+      for (at++; at < 3 && !(params[p].cases & order[at]);) at++;
+      if (at < 3) {
+        which[p] = order[at];
+        break;
+      }
+      for (at = 0; !(params[p].cases & order[at]);) at++;
+      which[p] = order[at];
+    }
+    if (p == k->info.param_count) return false;
+  }
+  for (int p = 0; p < k->info.param_count; p++)
+    if (!params[p].chosen && params[p].cases & FOR_DIVISIBLE)
+      which[p] = *chain == 0 || (*chain == 1 && params[p].kind == PARAM_POINTER) ? FOR_DIVISIBLE : FOR_ANY;
+  return true;
+}
+
+static int by_specialness(const void *x, const void *y) {
+  const BundleVariant *a = x, *b = y;
+  return b->condition_count - a->condition_count;
+}
+
+static nereid_status add_general(nereid_build *b, BundleEntry *e, Wanted *w, const AotParam *params, uint64_t *written,
+                                 nereid_error **error) {
+  Context *cx = b->cx;
+  int n = w->kernel->info.param_count, chain = 0, first = e->variant_count;
+  unsigned *which = NEW_N(cx->arena, unsigned, n + 1);
+  bool *none = NEW_N(cx->arena, bool, n + 1);
+  check_read(cx, w->kernel, params, none);
+  for (int p = 0; p < n; p++)
+    which[p] = !params[p].chosen                 ? params[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE : FOR_ANY
+               : params[p].cases & FOR_ONE       ? FOR_ONE
+               : params[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE
+                                                 : FOR_ANY;
+  nereid_status status = NEREID_OK;
+  do {
+    nereid_arg *args = NEW_N(cx->arena, nereid_arg, n + 1);
+    w->args = args;
+    w->arg_count = give(w->kernel, params, which, args);
+    BundleVariant v = {0};
+    conditions_of(cx, w->kernel, args, w->arg_count, &v);
+    bool known = false;
+    for (int i = first; i < e->variant_count; i++) known |= same_conditions(&e->variants[i], &v);
+    if (known) continue;
+    if (e->variant_count == MOST_VARIANTS)
+      diag_fail_hint(cx, (Span){0}, "name fewer cases: TYPE:16|any",
+                     "kernel '%s' would have more than %d specializations", w->kernel->info.name, MOST_VARIANTS);
+    status = add_variant(b, e, w, &v, written, error);
+  } while (!status && next_combination(w->kernel, params, which, &chain));
+  qsort(e->variants + first, (size_t)(e->variant_count - first), sizeof *e->variants, by_specialness);
+  return status;
+}
+
+/* ---- for values -------------------------------------------------------------------------------------------------- */
+
+/* "n=4096,m=8:BLOCK=256,num_warps=8" */
+typedef struct Case {
+  Chosen chosen;
+  bool chooses;
+} Case;
+
+static void read_case(Context *cx, const KernelInfo *k, const char *text, const AotParam *params, nereid_arg *args,
+                      int n, BundleVariant *v, bool *fixed, Case *out) {
+  char *copy = arena_strdup(cx->arena, text), *colon = strchr(copy, ':'), *save = NULL;
+  if (colon) *colon = 0;
+  for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+    char *equals = strchr(w, '='), *end = w;
+    int i = 0, p = 0;
+    if (equals) *equals = 0;
+    while (i < n && strcmp(args[i].name, w)) i++;
+    while (p < k->info.param_count && strcmp(k->names[p], w)) p++;
+    long long value = equals ? strtoll(equals + 1, &end, 0) : 0;
+    if (!equals || end == equals + 1 || *end || i == n || params[p].kind != PARAM_INT)
+      diag_fail_hint(cx, (Span){0},
+                     "values of integers, as in n=4096,m=8; behind a colon a configuration: n=4096:BLOCK=256",
+                     "--for %s: '%s' is no value of an integer of the kernel", text, w);
+    args[i].i = value;
+    fixed[p] = true;
+    condition(v, CONDITION_EQUAL, p, value);
+  }
+  if (!v->condition_count) diag_fail(cx, (Span){0}, "--for %s: it names no value", text);
+  if (!colon) return;
+  int most = 1;
+  for (const char *p = colon + 1; *p; p++) most += *p == ',';
+  const char **names = NEW_N(cx->arena, const char *, most), **texts = NEW_N(cx->arena, const char *, most);
+  out->chooses = true;
+  out->chosen = (Chosen){.names = names, .texts = texts};
+  for (char *w = strtok_r(colon + 1, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+    char *equals = strchr(w, '=');
+    if (!equals) diag_fail(cx, (Span){0}, "--for %s: '%s' is not NAME=VALUE", text, w);
+    *equals = 0;
+    int *count = !strcmp(w, "num_warps")    ? &out->chosen.num_warps
+                 : !strcmp(w, "num_stages") ? &out->chosen.num_stages
+                 : !strcmp(w, "num_ctas")   ? &out->chosen.num_ctas
+                                            : NULL;
+    if (count) *count = atoi(equals + 1);
+    else names[out->chosen.count] = w, texts[out->chosen.count++] = equals + 1;
+  }
+}
+
+/* What tuning found on d for these arguments. */
+static nereid_status find_winner(nereid_device *d, const Wanted *w, const char *text, Context *cx, Case *out,
+                                 nereid_error **error) {
+  Call c;
+  nereid_options o = *w->options;
+  if (!o.grid) o.grid = "1";
+  Found found = {0};
+  Specialization *made = NULL;
+  nereid_status status = call_bind_on(&c, w->kernel, d, w->args, w->arg_count, &o, error);
+  if (!status) status = measure_hooks.find_configuration(d, w->module, &c, &o, NULL, false, &found, &made, error);
+  const Chosen *from = c.chosen;
+  call_free(&c);
+  if (!status && from) {
+    out->chooses = true;
+    out->chosen = *from;
+    const char **names = NEW_N(cx->arena, const char *, from->count + 1),
+               **texts = NEW_N(cx->arena, const char *, from->count + 1);
+    for (int i = 0; i < from->count; i++)
+      names[i] = arena_strdup(cx->arena, from->names[i]), texts[i] = arena_strdup(cx->arena, from->texts[i]);
+    out->chosen.names = names, out->chosen.texts = texts;
+  }
+  measure_hooks.found_free(&found);
+  if (!status && !from)
+    status =
+        error_set(error, NEREID_BAD_ARGUMENT,
+                  "tune it first (nereid tune, or a launch of an @triton.autotune kernel), or say the configuration: "
+                  "--for n=4096:BLOCK=256,num_warps=8",
+                  "--for %s: no winner for kernel '%s' is known on %s", text, w->kernel->info.name, d->name);
+  return status;
+}
+
+static nereid_status add_case(nereid_build *b, BundleEntry *e, Wanted w, const AotParam *params, const char *text,
+                              nereid_device *tuned_on, uint64_t *written, nereid_error **error) {
+  Context *cx = b->cx;
+  int n = w.kernel->info.param_count;
+  unsigned *which = NEW_N(cx->arena, unsigned, n + 1);
+  bool *fixed = NEW_N(cx->arena, bool, n + 1);
+  nereid_arg *args = NEW_N(cx->arena, nereid_arg, n + 1);
+  for (int p = 0; p < n; p++)
+    which[p] = params[p].kind == PARAM_POINTER && params[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE : FOR_ANY;
+  w.args = args;
+  w.arg_count = give(w.kernel, params, which, args);
+  BundleVariant v = {.conditions = NEW_N(cx->arena, BundleCondition, 3 * n + 1)}, special = {0};
+  Case how = {0};
+  read_case(cx, w.kernel, text, params, args, w.arg_count, &v, fixed, &how);
+  check_read(cx, w.kernel, params, fixed);
+  conditions_of(cx, w.kernel, args, w.arg_count, &special);
+  for (int i = 0; i < special.condition_count; i++)
+    if (!fixed[special.conditions[i].param]) v.conditions[v.condition_count++] = special.conditions[i];
+  if (!how.chooses && tuned_on) {
+    nereid_status status = find_winner(tuned_on, &w, text, cx, &how, error);
+    if (status) return status;
+  }
+  if (how.chooses) w.chosen = &how.chosen;
+  return add_variant(b, e, &w, &v, written, error);
+}
+
+/* ---- adding ------------------------------------------------------------------------------------------------------ */
+
+static nereid_status add(nereid_build *b, nereid_module *m, const KernelInfo *k, const nereid_build_arg *args, int n,
+                         const nereid_build_how *how, const nereid_options *o, nereid_error **error) {
+  Context *cx = b->cx;
+  if (k->info.param_count > BUNDLE_MOST_PARAMS)
+    diag_fail(cx, (Span){0}, "kernel '%s' has more than %d parameters", k->info.name, BUNDLE_MOST_PARAMS);
+  AotParam *params = NEW_N(cx->arena, AotParam, k->info.param_count + 1);
+  read_signature(cx, k, args, n, params);
+  BundleEntry *e = new_entry(b);
+  AotDoc *doc = &b->docs[b->content.entry_count];
+  *doc = (AotDoc){.is_launcher = true, .params = params};
+  *e = (BundleEntry){.name = arena_strdup(cx->arena, k->info.name), .path = arena_strdup(cx->arena, m->path)};
+  e->param_count = k->info.param_count;
+  e->params = NEW_N(cx->arena, BundleParam, e->param_count + 1);
+  for (int p = 0; p < e->param_count; p++)
+    e->params[p] = (BundleParam){.name = arena_strdup(cx->arena, k->names[p]),
+                                 .kind = params[p].kind,
+                                 .dtype = params[p].dtype,
+                                 .constant = params[p].text ? params[p].text : ""};
+  const char *grid = how ? how->grid : NULL;
+  if (grid) {
+    const char *wrong = aot_grid_parse(cx, grid, e, e->grid);
+    if (wrong) diag_fail(cx, (Span){0}, "the grid '%s' %s", grid, wrong);
+    e->has_grid = true;
+    doc->grid = arena_strdup(cx->arena, grid);
+  }
+  e->variants = NEW_N(cx->arena, BundleVariant, MOST_VARIANTS + (how ? how->case_count : 0) + 1);
+  Wanted w = {.module = m, .kernel = k, .options = o};
+  nereid_status status = NEREID_OK;
+  for (int i = 0; how && i < how->case_count && !status; i++)
+    status = add_case(b, e, w, params, how->cases[i], how->tuned_on, &doc->written, error);
+  if (!status && !(how && how->only_cases)) status = add_general(b, e, &w, params, &doc->written, error);
+  for (int i = 0; i < e->variant_count && !status && grid; i++)
+    for (int d = 0; d < 3; d++)
+      for (int s = 0; s < e->grid[d].count; s++) {
+        const GridStep *step = &e->grid[d].steps[s];
+        int c = 0;
+        if (step->op != GRID_CONSTANT) continue;
+        while (c < e->variants[i].constant_count && strcmp(e->variants[i].constants[c].name, step->name)) c++;
+        if (c == e->variants[i].constant_count)
+          diag_fail(cx, (Span){0}, "the grid '%s' names '%s', which kernel '%s' does not have as an integer", grid,
+                    step->name, k->info.name);
+      }
+  if (!status) b->content.entry_count++;
+  return status;
+}
+
+static nereid_status begin(nereid_build *b, const char *function, nereid_module *m, const char *kernel,
+                           const KernelInfo **k, nereid_error **error) {
+  if (!b) return error_null(error, function, "the build");
+  if (!m) return error_null(error, function, "the module");
+  if (!kernel) return error_null(error, function, "the kernel's name");
+  if (!(*k = module_kernel(m, kernel, error))) return NEREID_BAD_ARGUMENT;
+  if (m->is_cuda_c)
+    return error_set(error, NEREID_UNSUPPORTED, NULL, "%s is CUDA C; nvcc builds it ahead of time", m->path);
+  return NEREID_OK;
+}
+
+nereid_status nereid_build_add(nereid_build *b, nereid_module *m, const char *kernel, const nereid_build_arg *args,
+                               int n, const nereid_build_how *how, const nereid_options *o, nereid_error **error) {
+  const KernelInfo *k;
+  nereid_status status = begin(b, "nereid_build_add", m, kernel, &k, error);
+  if (status) return status;
+  if (n < 0 || (n && !args)) return error_null(error, "nereid_build_add", "args");
+  volatile nereid_status result = NEREID_BAD_ARGUMENT;
+  b->cx->diags.n = 0;
+  if (context_try(b->cx)) {
+    result = add(b, m, k, args, n, how, o ? o : &options_default, error);
+    context_end_try(b->cx);
+  } else {
+    result = error_from_context(error, NEREID_BAD_ARGUMENT, b->cx);
+  }
+  return result;
+}
+
+/* ---- one launch -------------------------------------------------------------------------------------------------- */
+
+static const char *python_text(Context *cx, const nereid_arg *a) {
+  Buf text = {.arena = cx->arena};
+  return arg_python_text(&text, a) ? text.at : "";
+}
+
+static bool same_params(const BundleEntry *a, const BundleEntry *b) {
+  if (strcmp(a->name, b->name) || strcmp(a->path, b->path) || a->param_count != b->param_count) return false;
+  for (int p = 0; p < a->param_count; p++)
+    if (a->params[p].kind != b->params[p].kind || a->params[p].dtype != b->params[p].dtype ||
+        strcmp(a->params[p].constant, b->params[p].constant))
+      return false;
+  return true;
+}
+
+/* What a launch with these arguments is built for. */
+static void entry_of(Context *cx, const Call *c, BundleEntry *e, nereid_arg *args, int *n) {
+  const KernelInfo *k = c->kernel;
+  e->params = NEW_N(cx->arena, BundleParam, k->info.param_count + 1);
+  e->param_count = k->info.param_count;
+  for (int p = 0; p < e->param_count; p++) {
+    const nereid_arg *a = c->args[p];
+    BundleParam *q = &e->params[p];
+    *q = (BundleParam){.name = arena_strdup(cx->arena, k->names[p]), .kind = PARAM_CONSTEXPR, .constant = ""};
+    if (!a) continue;
+    args[(*n)++] = nereid_named(*a, q->name);
+    if (k->rules[p].is_constexpr || a->kind == NEREID_ARG_CONSTEXPR) {
+      q->constant = python_text(cx, a);
+      args[*n - 1] = nereid_named(nereid_constexpr(q->constant), q->name);
+      continue;
+    }
+    Seen s = arg_see(&k->rules[p], a);
+    q->dtype = s.type;
+    if (s.kind == ARG_TUPLE || s.kind == ARG_DESCRIPTOR)
+      diag_fail(cx, (Span){0},
+                "parameter '%s' is a tuple or a tensor descriptor; these cannot be built ahead of time yet", q->name);
+    q->kind = s.kind == ARG_POINTER ? PARAM_POINTER
+              : s.kind == ARG_INT   ? PARAM_INT
+              : s.kind == ARG_FLOAT ? PARAM_FLOAT
+              : s.kind == ARG_BOOL  ? PARAM_BOOL
+                                    : PARAM_NONE;
+    if (q->kind == PARAM_NONE) q->dtype = 0;
+  }
+}
+
+static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c, const nereid_options *o,
+                                nereid_error **error) {
+  Context *cx = b->cx;
+  BundleEntry e = {.name = c->kernel->info.name, .path = m->path}, *at = NULL;
+  nereid_arg *args = NEW_N(cx->arena, nereid_arg, c->kernel->info.param_count + 1);
+  int n = 0;
+  if (c->kernel->info.param_count > BUNDLE_MOST_PARAMS)
+    diag_fail(cx, (Span){0}, "kernel '%s' has more than %d parameters", c->kernel->info.name, BUNDLE_MOST_PARAMS);
+  entry_of(cx, c, &e, args, &n);
+  BundleVariant v = {0};
+  conditions_of(cx, c->kernel, args, n, &v);
+  BundleCondition *more = NEW_N(cx->arena, BundleCondition, 2 * e.param_count + 1);
+  memcpy(more, v.conditions, sizeof *more * (size_t)v.condition_count);
+  v.conditions = more;
+  for (int p = 0; p < e.param_count; p++) { /* numbers that decide on code themselves */
+    const nereid_arg *a = c->args[p];
+    if (!a || !call_value_counts(c, &c->kernel->rules[p]) || e.params[p].kind == PARAM_CONSTEXPR) continue;
+    int64_t value = a->i;
+    if (a->kind == NEREID_ARG_FLOAT) memcpy(&value, &a->f, sizeof value);
+    if (e.params[p].kind == PARAM_INT || e.params[p].kind == PARAM_FLOAT) condition(&v, CONDITION_EQUAL, p, value);
+  }
+  for (int i = 0; i < b->content.entry_count && !at; i++)
+    if (same_params(&b->content.entries[i], &e)) at = &b->content.entries[i];
+  for (int i = 0; at && i < at->variant_count; i++)
+    if (same_conditions(&at->variants[i], &v)) return NEREID_OK;
+  bool is_new = !at;
+  if (is_new) {
+    at = new_entry(b);
+    *at = e;
+    at->name = arena_strdup(cx->arena, e.name), at->path = arena_strdup(cx->arena, e.path);
+    b->docs[b->content.entry_count] = (AotDoc){0};
+  }
+  if ((at->variant_count & (at->variant_count + 1)) == 0) {
+    BundleVariant *grown = NEW_N(cx->arena, BundleVariant, 2 * at->variant_count + 2);
+    if (at->variant_count) memcpy(grown, at->variants, sizeof *grown * (size_t)at->variant_count);
+    at->variants = grown;
+  }
+  uint64_t written = 0;
+  Wanted w = {.module = m, .kernel = c->kernel, .args = args, .arg_count = n, .options = o};
+  nereid_status status = add_variant(b, at, &w, &v, &written, error);
+  if (status) return status;
+  qsort(at->variants, (size_t)at->variant_count, sizeof *at->variants, by_specialness);
+  b->content.entry_count += is_new;
+  return NEREID_OK;
+}
+
+nereid_status nereid_build_add_launch(nereid_build *b, nereid_module *m, const char *kernel, const nereid_arg *args,
+                                      int n, const nereid_options *o, nereid_error **error) {
+  const KernelInfo *k;
+  nereid_status status = begin(b, "nereid_build_add_launch", m, kernel, &k, error);
+  if (status) return status;
+  Call c;
+  status = call_bind(&c, k, &device_cpu, args, n, o ? o : &options_default, error);
+  volatile nereid_status result = status;
+  b->cx->diags.n = 0;
+  if (!status && context_try(b->cx)) {
+    result = add_launch(b, m, &c, o ? o : &options_default, error);
+    context_end_try(b->cx);
+  } else if (!status) {
+    result = error_from_context(error, NEREID_UNSUPPORTED, b->cx);
+  }
+  call_free(&c);
+  return result;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static nereid_status write_file(const char *path, const Buf *b, nereid_error **error) {
+  if (b->failed) return error_out_of_memory(error);
+  if (file_write_atomic(path, b->at, b->n)) return NEREID_OK;
+  return error_errno(error, NEREID_BAD_FILE, errno, "cannot write %s", path);
+}
+
+nereid_status nereid_build_write(nereid_build *b, const char *path, nereid_error **error) {
+  if (!b) return error_null(error, "nereid_build_write", "the build");
+  if (!path) return error_null(error, "nereid_build_write", "the path");
+  Arena *a = b->cx->arena;
+  volatile nereid_status status = NEREID_OUT_OF_MEMORY;
+  if (context_try(b->cx)) {
+    Buf out = {.arena = a};
+    aot_write(&b->content, a, &out);
+    status = write_file(path, &out, error);
+    context_end_try(b->cx);
+  } else {
+    status = error_from_context(error, NEREID_INTERNAL, b->cx);
+  }
+  return status;
+}
+
+nereid_status nereid_build_write_c(nereid_build *b, const char *base, nereid_error **error) {
+  if (!b) return error_null(error, "nereid_build_write_c", "the build");
+  if (!base || !*base) return error_null(error, "nereid_build_write_c", "the name");
+  Context *cx = b->cx;
+  volatile nereid_status status = NEREID_OUT_OF_MEMORY;
+  if (context_try(cx)) {
+    const char *slash = strrchr(base, '/'), *name = slash ? slash + 1 : base;
+    Buf bytes = {.arena = cx->arena}, header = {.arena = cx->arena}, c = {.arena = cx->arena};
+    aot_write(&b->content, cx->arena, &bytes);
+    aot_write_header(b, name, &header);
+    aot_write_c(b, name, &bytes, &c);
+    status = write_file(arena_printf(cx->arena, "%s.h", base), &header, error);
+    if (!status) status = write_file(arena_printf(cx->arena, "%s.c", base), &c, error);
+    context_end_try(cx);
+  } else {
+    status = error_from_context(error, NEREID_INTERNAL, cx);
+  }
+  return status;
+}

@@ -1,0 +1,122 @@
+/* Building rings, the maps of their tiles, and walks over their slots. */
+#include "gpu/ring.h"
+
+Value *ring_build(Builder *b, const Op *load, int inner, int64_t slots) {
+  const Type *t = load->out[0]->type, *handle = type_pointer(b->func->cx, t->dtype);
+  b->span = load->span;
+  Op *ring = build_op(b, OP_RING, 0, NULL, 1, &handle);
+  ring->attr[0] = slots;
+  ring->attr[1] = inner;
+  ring->dim_count = 2;
+  ring->dims = NEW_N(b->func->cx->arena, int64_t, 2);
+  for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
+  ring->out[0]->name = load->out[0]->name;
+  return ring->out[0];
+}
+
+void ring_note_stages(Func *f, const GpuOptions *o, int64_t stages, int64_t slots) {
+  if (stages > o->target->budgets->ring_slots) stages = o->target->budgets->ring_slots;
+  if (slots < stages && stages > f->stages_missed) f->stages_missed = (int)stages;
+}
+
+static void require(Builder *b, PolySpace *s, const PolyCondition *c) {
+  Value *of = poly_build(s, b, c->of, DT_I64, true), *n = build_int(b, of->type, c->number), *holds;
+  if (c->need == POLY_AT_LEAST) holds = build_cmp(b, CMP_GE, of, n);
+  else holds = build_cmp(b, CMP_EQ, build_binary(b, OP_REM, of, n), build_int(b, of->type, 0));
+  build_op(b, OP_REQUIRE, 1, &holds, 0, NULL);
+}
+
+void ring_require(Builder *b, PolySpace *s) {
+  for (int i = 0; i < s->conditions.n; i++) /* what is aligned the launch sees where it makes the map */
+    if (s->conditions.at[i].need != POLY_ALIGNED) require(b, s, &s->conditions.at[i]);
+}
+
+Value *ring_map(Builder *b, const RegularTile *box) {
+  PolySpace *s = box->space;
+  Context *cx = b->func->cx;
+  Value *in[2 * REGULAR_DIMS];
+  in[0] = box->offset->count ? build_addptr(b, box->base, poly_build(s, b, box->offset, DT_I64, true)) : box->base;
+  for (int i = 0; i < box->count; i++) {
+    const RegularDim *dim = &box->dims[i];
+    in[1 + i] =
+        dim->size ? poly_build(s, b, dim->size, DT_I64, true) : build_int(b, type_number(cx, DT_I64), (int64_t)1 << 31);
+    if (i) in[box->count + i] = poly_build(s, b, dim->stride, DT_I64, true);
+  }
+  Op *map = build_op(b, OP_TENSOR_MAP, 2 * box->count, in, 1, &in[0]->type);
+  map->dim_count = box->count;
+  map->dims = NEW_N(cx->arena, int64_t, box->count);
+  for (int i = 0; i < box->count; i++) map->dims[i] = box->dims[i].box;
+  ring_require(b, s);
+  return map->out[0];
+}
+
+Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load) {
+  Op *read = build_op(b, OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);
+  read->out[0]->name = load->out[0]->name;
+  return read->out[0];
+}
+
+void ring_full(Builder *b, Value *ring, RingPlace at) {
+  build_op(b, OP_RING_FULL, 3, (Value *[]){ring, at.slot, at.parity}, 0, NULL);
+}
+
+static void find_stored(Op *op, void *arg) {
+  int64_t *most = arg;
+  if (op->code != OP_STORE) return;
+  const Type *t = op->in[1]->type;
+  int64_t bytes = type_numel(t) * type_elem_bytes(t);
+  if (bytes > *most) *most = bytes;
+}
+
+int64_t ring_stored_bytes(const Func *f, const GpuOptions *o) {
+  int64_t stored = 0, most = o->target->budgets->converted_parted;
+  tile_walk(f->body, find_stored, &stored);
+  return stored < most ? stored : most;
+}
+
+/* ---- walks ------------------------------------------------------------------------------------------------------- */
+
+RingPlace ring_first(Builder *b) {
+  Value *zero = build_int(b, type_number(b->func->cx, DT_I32), 0);
+  return (RingPlace){zero, zero};
+}
+
+/* *wraps: whether the slot is the last. */
+static Value *next_slot(Builder *b, int64_t slots, Value *slot, Value **wraps) {
+  const Type *t = slot->type;
+  Value *next = build_binary(b, OP_ADD, slot, build_int(b, t, 1));
+  *wraps = build_cmp(b, CMP_EQ, next, build_int(b, t, slots));
+  return build_select(b, *wraps, build_int(b, t, 0), next);
+}
+
+Value *ring_next_slot(Builder *b, int64_t slots, Value *slot) {
+  Value *wraps;
+  return next_slot(b, slots, slot, &wraps);
+}
+
+RingPlace ring_next(Builder *b, int64_t slots, RingPlace at) {
+  Value *wraps, *next = next_slot(b, slots, at.slot, &wraps);
+  Value *other = build_binary(b, OP_XOR, at.parity, build_int(b, at.parity->type, 1));
+  return (RingPlace){next, build_select(b, wraps, other, at.parity)};
+}
+
+static Value *carry(Func *f, Op *loop, Value *first) {
+  Value *v = control_carry(f, loop, first, first);
+  v->axis = loop_constant_axis(f->cx, v->type);
+  return v;
+}
+
+RingPlace ring_carry(Func *f, Op *loop, RingPlace first) {
+  return (RingPlace){carry(f, loop, first.slot), carry(f, loop, first.parity)};
+}
+
+RingPlace ring_result(const Op *loop, RingPlace at) {
+  return (RingPlace){loop->out[at.slot->index - 1], loop->out[at.parity->index - 1]};
+}
+
+RingPlace ring_yield(Op *loop, RingPlace at, RingPlace next) {
+  Op *end = loop->body[0]->last;
+  end->in[at.slot->index - 1] = next.slot;
+  end->in[at.parity->index - 1] = next.parity;
+  return ring_result(loop, at);
+}

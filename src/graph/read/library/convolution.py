@@ -1,0 +1,228 @@
+# Convolutions: products of windows.
+
+
+# [groups, N * places, channels of a group * window]
+def windows(x, kernel, stride, padding, dilation, groups):
+    n, c, dims = x.shape[0], x.shape[1], len(kernel)
+    pad = [0, 0] + list(padding)
+    y = prim.pad(x, pad, pad, [0] * x.ndim, 0)
+    for i in range(dims):
+        y = prim.unfold(y, 2 + i, kernel[i], stride[i], dilation[i])
+    places = list(y.shape[2:2 + dims])
+    y = prim.reshape(y, [n, groups, c // groups] + places + list(kernel))
+    y = prim.permute(y, [1, 0] + list(range(3, 3 + dims)) + [2] + list(range(3 + dims, 3 + 2 * dims)))
+    rows, width = n, c // groups
+    for i in range(dims):
+        rows, width = rows * places[i], width * kernel[i]
+    return prim.reshape(y, [groups, rows, width]), places
+
+
+# A filter a channel: the sum over its places.
+def depthwise(x, w, stride, padding, dilation, places):
+    dims, pad = len(places), [0, 0] + list(padding)
+    y, total, taps = prim.pad(x, pad, pad, [0] * x.ndim, 0), None, [[]]
+    for i in range(dims):
+        taps = [tap + [k] for tap in taps for k in range(w.shape[2 + i])]
+    for tap in taps:
+        part, weight = y, w
+        for i in range(dims):
+            first = tap[i] * dilation[i]
+            part = prim.slice(part, 2 + i, first, first + (places[i] - 1) * stride[i] + 1, stride[i])
+            weight = prim.slice(weight, 2 + i, tap[i], tap[i] + 1, 1)
+        part = part * prim.reshape(weight, [1, w.shape[0]] + [1] * dims)
+        total = part if total is None else total + part
+    return total
+
+
+# On a GPU f32 is rounded to tf32, as PyTorch does in convolutions unless it is told not to.
+# An image at a time, so that the result is as it should lie; small images all together, so that tiles of the product are full.
+def convolve(x, w, stride, padding, dilation, groups):
+    kernel, dims = list(w.shape[2:]), x.ndim - 2
+    m, places = windows(x, kernel, stride, padding, dilation, groups)
+    out, width, each = w.shape[0] // groups, m.shape[2], 1
+    if out == 1 and w.shape[1] == 1 and width <= 25:
+        return depthwise(x, w, stride, padding, dilation, places)
+    for p in places:
+        each = each * p
+    if isinstance(each, int) and each >= 128:
+        n = x.shape[0]
+        a = prim.expand(prim.reshape(w, [1, groups, out, width]), [n, groups, out, width])
+        b = transpose(prim.reshape(m, [groups, n, each, width]), 0, 1)
+        return prim.reshape(prim.dot(a, transpose(b, 2, 3), 1), [n, w.shape[0]] + places)
+    y = prim.dot(m, transpose(prim.reshape(w, [groups, out, width]), 1, 2), 1)
+    y = prim.reshape(y, [groups, x.shape[0]] + places + [out])
+    y = prim.permute(y, [1, 0, y.ndim - 1] + list(range(2, 2 + dims)))
+    return prim.reshape(y, [x.shape[0], w.shape[0]] + places)
+
+
+def positive(n): return n if n > 0 else 0
+
+
+# x with `low` zeros before it along dim d and `high` behind; below 0, as many elements less.
+def bordered(x, d, low, high):
+    if low < 0 or high < 0:
+        x = prim.slice(x, d, positive(0 - low), x.shape[d] - positive(0 - high), 1)
+    if low <= 0 and high <= 0:
+        return x
+    before, after = [0] * x.ndim, [0] * x.ndim
+    before[d], after[d] = positive(low), positive(high)
+    return prim.pad(x, before, after, [0] * x.ndim, 0)
+
+
+# The product of a transposed convolution: x has its borders and, unless it is taken in phases, its gaps.
+def correlate(x, w, dilation, groups):
+    kernel, dims = list(w.shape[2:]), w.ndim - 2
+    w = flip(w, list(range(2, w.ndim)))
+    w = prim.reshape(w, [groups, x.shape[1] // groups, w.shape[1]] + kernel)
+    w = prim.permute(w, [0, 2, 1] + list(range(3, w.ndim)))
+    w = prim.reshape(w, [w.shape[0] * w.shape[1], w.shape[2]] + kernel)
+    return convolve(x, w, [1] * dims, [0] * dims, dilation, groups)
+
+
+# With a stride s, every s-th place of the result takes the same every s-th weights: s convolutions without gaps, whose results alternate.
+def correlate_phases(x, w, i, stride, padding, out, groups):
+    if i == len(stride):
+        return correlate(x, w, [1] * len(stride), groups)
+    d, s, parts, shape = 2 + i, stride[i], [], None
+    for j in range(s):
+        r = (j + padding[i]) % s
+        first, count = (j + padding[i]) // s, (out[i] - j + s - 1) // s
+        taps = (w.shape[d] - r + s - 1) // s
+        part = None
+        if taps > 0:
+            y = bordered(x, d, taps - 1 - first, first + count - x.shape[d])
+            part = correlate_phases(y, prim.slice(w, d, r, w.shape[d], s), i + 1, stride, padding, out, groups)
+            part = bordered(part, d, 0, (out[i] + s - 1) // s - count)
+            shape = part.shape
+        parts.append(part)
+    parts = [prim.full(shape, 0, x.dtype) if p is None else p for p in parts]
+    lined = list(shape[:d]) + [shape[d] * s] + list(shape[d + 1:])
+    y = prim.concat([unsqueeze(p, d + 1) for p in parts], d + 1)
+    return bordered(prim.reshape(y, lined), d, 0, out[i] - shape[d] * s)
+
+
+def convolve_transposed(x, w, stride, padding, output_padding, dilation, groups):
+    dims, kernel = x.ndim - 2, list(w.shape[2:])
+    strided, phased = False, True
+    for i in range(dims):
+        strided = strided or stride[i] > 1
+        phased = phased and dilation[i] == 1 and isinstance(x.shape[2 + i], int) and isinstance(output_padding[i], int)
+    if strided and phased:
+        out = [(x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] + kernel[i] + output_padding[i] for i in range(dims)]
+        return correlate_phases(x, w, 0, stride, padding, out, groups)
+    y = prim.pad(x, [0] * x.ndim, [0] * x.ndim, [0, 0] + [s - 1 for s in stride], 0)
+    for i in range(dims):
+        low = dilation[i] * (kernel[i] - 1) - padding[i]
+        y = bordered(y, 2 + i, low, low + output_padding[i])
+    return correlate(y, w, dilation, groups)
+
+
+def of_dims(v, dims): return list(v) * dims if isinstance(v, (list, tuple)) and len(v) == 1 else list(v) if isinstance(v, (list, tuple)) else [v] * dims
+
+
+def convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
+    dims = w.ndim - 2
+    s, p, d = of_dims(stride, dims), of_dims(padding, dims), of_dims(dilation, dims)
+    if transposed:
+        y = convolve_transposed(x, w, s, p, of_dims(output_padding, dims), d, groups)
+    else:
+        y = prim.differentiate(convolve(x, w, s, p, d, groups), [x, w], lambda g, x, w: convolution_gradients(g, x, w, s, p, d, groups))
+    return y if bias is None else y + prim.reshape(bias, [bias.shape[0]] + [1] * dims)
+
+
+def convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    if transposed:
+        prim.fail("the gradient of a transposed convolution is not supported")
+    dims = w.ndim - 2
+    s, p, d = of_dims(stride, dims), of_dims(padding, dims), of_dims(dilation, dims)
+    gx, gw = convolution_gradients(grad, x, w, s, p, d, groups)
+    return gx if mask[0] else None, gw if mask[1] else None, sum(grad, [0] + list(range(2, grad.ndim))) if mask[2] else None
+
+
+def convolution_gradients(grad, x, w, s, p, d, groups):
+    dims, kernel = w.ndim - 2, list(w.shape[2:])
+    more = [x.shape[2 + i] - ((grad.shape[2 + i] - 1) * s[i] - 2 * p[i] + d[i] * (kernel[i] - 1) + 1) for i in range(dims)]
+    m, places = windows(x, kernel, s, p, d, groups)
+    n, out = x.shape[0], w.shape[0] // groups
+    g = prim.reshape(grad, [n, groups, out] + places)
+    g = prim.permute(g, [1, 2, 0] + list(range(3, 3 + dims)))
+    gw = prim.reshape(prim.dot(prim.reshape(g, [groups, out, m.shape[1]]), m), w.shape)
+    return convolve_transposed(grad, w, s, p, more, d, groups), gw
+
+
+def F_conv1d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
+def F_conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
+def F_conv3d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
+def conv1d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
+def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
+def conv3d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
+
+
+def conv(x, w, bias, stride, padding, dilation, groups):
+    if padding == 'valid':
+        padding = 0
+    if padding == 'same':
+        prim.fail("padding='same' is not supported")
+    return convolution(x, w, bias, stride, padding, dilation, False, 0, groups)
+
+
+def conv_transpose(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return convolution(x, w, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+# ---- modules ----
+
+class Convolution(Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode='zeros', device=None, dtype=None):
+        if padding_mode != 'zeros':
+            prim.fail(f"padding_mode='{padding_mode}' is not supported")
+        self.stride, self.dilation, self.groups = stride, dilation, groups
+        k = of_dims(kernel_size, self.dims)
+        self.padding = [d * (n - 1) // 2 for d, n in zip(of_dims(dilation, self.dims), k)] if padding == 'same' else 0 if padding == 'valid' else padding
+        self.weight = prim.parameter([out_channels, in_channels // groups] + k, or_float(dtype))
+        self.bias = prim.parameter([out_channels], or_float(dtype)) if bias else None
+
+    def forward(self, x):
+        if x.ndim == self.dims + 1:
+            return squeeze(conv(unsqueeze(x, 0), self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups), 0)
+        return conv(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv1d(Convolution):
+    dims = 1
+
+
+class Conv2d(Convolution):
+    dims = 2
+
+
+class Conv3d(Convolution):
+    dims = 3
+
+
+class TransposedConvolution(Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode='zeros', device=None, dtype=None):
+        self.stride, self.padding, self.output_padding = stride, padding, output_padding
+        self.dilation, self.groups = dilation, groups
+        self.weight = prim.parameter([in_channels, out_channels // groups] + of_dims(kernel_size, self.dims), or_float(dtype))
+        self.bias = prim.parameter([out_channels], or_float(dtype)) if bias else None
+
+    def forward(self, x):
+        return conv_transpose(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+
+
+class ConvTranspose1d(TransposedConvolution):
+    dims = 1
+
+
+class ConvTranspose2d(TransposedConvolution):
+    dims = 2
+
+
+class ConvTranspose3d(TransposedConvolution):
+    dims = 3
+
+
+def conv_transpose1d(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, w, bias, stride, padding, output_padding, groups, dilation)
+def conv_transpose2d(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, w, bias, stride, padding, output_padding, groups, dilation)
+def conv_transpose3d(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, w, bias, stride, padding, output_padding, groups, dilation)

@@ -1,0 +1,180 @@
+# Elements by index: gather, scatter, embeddings, sorting.
+
+
+def wrap(index, n):
+    i = prim.convert(index, torch.int64)
+    return prim.where(i < 0, i + n, i)
+
+
+def gather(x, dim, index, *, sparse_grad=False):
+    if x.ndim == 0:
+        return x
+    d = dim_of(x, dim)
+    for k in range(x.ndim):
+        if k != d:
+            x = prim.slice(x, k, 0, index.shape[k], 1)
+    return prim.gather(x, wrap(index, x.shape[d]), d)
+
+
+# Rows of dims before `dims` are each their own; scatter's index may be smaller than its tensor in other dims.
+def scatter_into(x, dim, index, src, add):
+    d = dim_of(x, dim)
+    for k in range(x.ndim):
+        if k != d and index.shape[k] != x.shape[k]:
+            prim.fail("scatter with an index that is smaller than its tensor is not supported")
+    src = prim.convert(src, x.dtype)
+    for k in range(x.ndim):
+        src = prim.slice(src, k, 0, index.shape[k], 1)
+    f = prim.scatter_add if add else prim.scatter
+    return f(x, wrap(index, x.shape[d]), src, d)
+
+
+def aten_scatter_value(x, dim, index, value): return scatter_into(x, dim, index, full_like(index, value, dtype=x.dtype), False)
+def aten_scatter_src(x, dim, index, src): return scatter_into(x, dim, index, src, False)
+
+
+def scatter(x, dim, index, src):
+    return aten_scatter_src(x, dim, index, src) if isinstance(src, torch.Tensor) else aten_scatter_value(x, dim, index, src)
+
+
+def scatter_add(x, dim, index, src): return scatter_into(x, dim, index, src, True)
+
+
+def index_select(x, dim, index):
+    places = [None] * x.ndim
+    places[dim_of(x, dim)] = index
+    return aten_index(x, places)
+
+
+# Of x[places]: the indexed dims, their place in the result, one index into them all, and x with them in front, flat.
+def indexed(x, places):
+    dims = [d for d in range(len(places)) if places[d] is not None]
+    for d in dims:
+        if prim.is_bool(places[d].dtype):
+            prim.fail("an index of bools: how many elements it takes depends on data")
+    rest = [d for d in range(x.ndim) if d not in dims]
+    where_to = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
+    shaped = prim.broadcast(*[prim.convert(places[d], torch.int64) for d in dims])
+    flat = 0
+    for i, d in zip(shaped, dims):
+        flat = flat * x.shape[d] + wrap(i, x.shape[d])
+    order = dims + rest
+    rows = prim.reshape(prim.permute(x, order), [count(x, dims), count(x, rest)])
+    return dims, rest, order, where_to, flat, rows
+
+
+def aten_index(x, places):
+    dims, rest, order, where_to, flat, rows = indexed(x, places)
+    n, width = prim.numel(flat), count(x, rest)
+    y = prim.gather(rows, prim.expand(prim.reshape(flat, [n, 1]), [n, width]), 0)
+    y = prim.reshape(y, list(flat.shape) + [x.shape[d] for d in rest])
+    k = flat.ndim
+    first = list(range(k, k + where_to))
+    return prim.permute(y, first + list(range(k)) + list(range(k + where_to, y.ndim)))
+
+
+def index(x, places): return aten_index(x, places)
+def aten__unsafe_index(x, places): return aten_index(x, places)
+
+
+def into(x, places, least):
+    return [None if places[d] is None else clamp(places[d], 0 if least else -x.shape[d], x.shape[d] - 1)
+            for d in range(len(places))]
+
+
+def aten__unsafe_masked_index(x, mask, places, fill):
+    return prim.where(mask, aten_index(x, into(x, places, True)), fill).to(x.dtype)
+
+
+def aten__unsafe_masked_index_put_accumulate(x, mask, places, values):
+    return index_put(x, into(x, places, False), prim.where(mask, values, 0).to(values.dtype), True)
+
+
+def aten__unsafe_index_put(x, places, values, accumulate=False): return index_put(x, places, values, accumulate)
+
+
+def index_put(x, places, values, accumulate=False):
+    if len(places) == 1 and places[0] is not None and prim.is_bool(places[0].dtype) and prim.numel(values) == 1:
+        mask = places[0]
+        mask = prim.reshape(mask, list(mask.shape) + [1] * (x.ndim - mask.ndim))
+        return prim.where(mask, prim.reshape(values, []), x).to(x.dtype)
+    dims, rest, order, where_to, flat, rows = indexed(x, places)
+    n, width, k = prim.numel(flat), count(x, rest), flat.ndim
+    shape = [x.shape[d] for d in rest]
+    v = prim.expand(values, shape[:where_to] + list(flat.shape) + shape[where_to:])
+    back = list(range(where_to, where_to + k)) + list(range(where_to)) + list(range(where_to + k, v.ndim))
+    v = prim.convert(prim.reshape(prim.permute(v, back), [n, width]), x.dtype)
+    f = prim.scatter_add if accumulate else prim.scatter
+    y = f(rows, prim.expand(prim.reshape(flat, [n, 1]), [n, width]), v, 0)
+    y = prim.reshape(y, [x.shape[d] for d in order])
+    return prim.permute(y, [order.index(d) for d in range(x.ndim)])
+
+
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False): return aten_index(weight, [indices])
+
+
+def F_embedding(x, weight, padding_idx=None, **how):
+    y = aten_index(weight, [x])
+    if padding_idx is None:
+        return y
+    n = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
+    return prim.detach(y, prim.where(unsqueeze(x == n, x.ndim), 0, y))
+
+
+def embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq):
+    if scale_grad_by_freq:
+        prim.fail("embedding with scale_grad_by_freq is not supported")
+    keep = unsqueeze(indices != padding_idx, indices.ndim)
+    zero = prim.full([num_weights, grad.shape[-1]], 0, grad.dtype)
+    return index_put(zero, [indices], prim.where(keep, grad, 0).to(grad.dtype), True)
+
+
+# Where each element of the last dim comes when they are sorted: how many come before it. Equal ones keep their order.
+def ranks(x, descending):
+    a, b = unsqueeze(x, x.ndim), unsqueeze(x, x.ndim - 1)  # itself, the others
+    n = x.shape[-1]
+    i, j = unsqueeze(arange(n), 1), arange(n)
+    if prim.is_float(x.dtype):
+        larger, same = (b > a) | ((b != b) & (a == a)), (b == a) | ((b != b) & (a != a))
+    else:
+        larger, same = b > a, b == a
+    before = larger if descending else ~(larger | same)
+    return sum(before | (same & (j < i)), -1)
+
+
+# x, which kernels store: one that computed it again might round otherwise (a vector's sine is not always a scalar's),
+# and two elements would each be before the other.
+def stored(x, places): return prim.scatter(prim.full(x.shape, 0, x.dtype), places, prim.detach(x), -1)
+
+
+def argsort(x, dim=-1, descending=False, stable=False): return sort(x, dim, descending)[1]
+
+
+def sort(x, dim=-1, descending=False, stable=False):
+    if x.ndim == 0:
+        return prim.named('values indices', x, prim.full([], 0, torch.int64))
+    y = transpose(x, dim, -1)
+    places = prim.expand(arange(y.shape[-1]), y.shape)
+    order = prim.scatter(prim.full(y.shape, 0, torch.int64), ranks(stored(y, places), descending), places, -1)
+    return prim.named('values indices', transpose(prim.gather(y, order, -1), dim, -1), transpose(order, dim, -1))
+
+
+def topk(x, k, dim=-1, largest=True, sorted=True):
+    values, order = sort(x, dim, largest)
+    return prim.named('values indices', prim.slice(values, dim, 0, k, 1), prim.slice(order, dim, 0, k, 1))
+
+
+def histc(x, bins=100, min=0, max=0):
+    place = prim.floor((prim.convert(x, torch.float32) - min) * (bins / (max - min)))
+    place = prim.where(x == max, bins - 1, place)
+    hits = (flatten(place) == unsqueeze(arange(bins), 1)) & flatten((x >= min) & (x <= max))
+    return prim.convert(sum(hits, 1), x.dtype)
+
+
+# ---- modules ----
+
+class Embedding(Module):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, **how):
+        self.weight, self.padding_idx = prim.parameter([num_embeddings, embedding_dim], torch.float32), padding_idx
+
+    def forward(self, x): return F_embedding(x, self.weight, self.padding_idx)

@@ -1,0 +1,260 @@
+# Losses.
+
+
+def picked(target, n): return unsqueeze(target, 1) == prim.reshape(arange(n), [1, -1] + [1] * (target.ndim - 1))
+
+
+def nll_loss_forward(x, target, weight, reduction, ignore_index):
+    if x.ndim == 1:
+        x, target = unsqueeze(x, 0), unsqueeze(target, 0)
+    kept = target != ignore_index
+    hit = picked(target, x.shape[1])
+    w = prim.full([x.shape[1]], 1, x.dtype) if weight is None else weight
+    each = prim.sum(prim.where(hit, x * channels(x, w), 0).to(x.dtype), [1])
+    weights = prim.sum(prim.where(hit, channels(x, w), 0).to(x.dtype), [1])
+    each, weights = without(each, [1]), without(weights, [1])
+    each = prim.where(kept, -each, 0).to(x.dtype)
+    total = sum(prim.where(kept, weights, 0).to(x.dtype))
+    if reduction == 0:
+        return each, prim.full([], 0, x.dtype)
+    return (sum(each) / total if reduction == 1 else sum(each)), total
+
+
+def nll_loss_backward(grad, x, target, weight, reduction, ignore_index, total_weight):
+    g = -grad / total_weight if reduction == 1 else -grad
+    if reduction == 0:
+        g = unsqueeze(g, 1)
+    hit = picked(target, x.shape[1]) & unsqueeze(target != ignore_index, 1)
+    w = 1 if weight is None else channels(x, weight)
+    return prim.where(hit, g * w, 0).to(x.dtype)
+
+
+REDUCTIONS = {'none': 0, 'mean': 1, 'sum': 2}
+
+
+def nll_loss(x, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean'):
+    return nll_loss_forward(x, target, weight, REDUCTIONS[reduction], ignore_index)[0]
+
+
+def cross_entropy(x, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0):
+    d = 1 if x.ndim > 1 else 0
+    logs = log_softmax(x, d)
+    if prim.is_float(target.dtype):  # a distribution each
+        target = target * (1 - label_smoothing) + label_smoothing / x.shape[d] if label_smoothing else target
+        w = 1 if weight is None else channels(x, weight) if d else weight
+        each = -sum(logs * target * w, d)
+        return sum(each) / (prim.numel(each)) if reduction == 'mean' else reduced(each, reduction)
+    hard = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    if not label_smoothing:
+        return hard
+    kept = target != ignore_index
+    soft = -sum(logs if weight is None else logs * (channels(x, weight) if d else weight), d)
+    soft = prim.where(kept, soft, 0).to(x.dtype)
+    if reduction == 'mean':
+        shares = prim.convert(kept, x.dtype)
+        shares = sum(shares if weight is None else shares * gather_1d(weight, prim.where(kept, target, 0)))
+        soft = sum(soft) / shares
+    elif reduction == 'sum':
+        soft = sum(soft)
+    return hard * (1 - label_smoothing) + soft * (label_smoothing / x.shape[d])
+
+
+def gather_1d(x, index): return aten_index(x, [index])
+
+
+def reduced(x, reduction): return x if reduction == 'none' else mean(x) if reduction == 'mean' else sum(x)
+def mse_loss(x, y, size_average=None, reduce=None, reduction='mean'): return reduced(square(x - y), reduction)
+def l1_loss(x, y, size_average=None, reduce=None, reduction='mean'): return reduced(prim.abs(x - y), reduction)
+
+
+def smooth_l1_loss(x, y, size_average=None, reduce=None, reduction='mean', beta=1.0):
+    d = prim.abs(x - y)
+    return reduced(prim.where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction)
+
+
+# ---- modules ----
+
+class Loss(Module):
+    def __init__(self, *args, **how): self.args, self.how = args, how
+    def forward(self, *x): return self.call(*x, *self.args, **self.how)
+
+
+class CrossEntropyLoss(Loss):
+    def call(self, *x, **how): return cross_entropy(*x, **how)
+
+
+class NLLLoss(Loss):
+    def call(self, *x, **how): return nll_loss(*x, **how)
+
+
+class MSELoss(Loss):
+    def call(self, *x, **how): return mse_loss(*x, **how)
+
+
+class L1Loss(Loss):
+    def call(self, *x, **how): return l1_loss(*x, **how)
+
+
+class SmoothL1Loss(Loss):
+    def call(self, *x, **how): return smooth_l1_loss(*x, **how)
+
+
+class HuberLoss(Loss):
+    def call(self, *x, **how): return huber_loss(*x, **how)
+
+
+class KLDivLoss(Loss):
+    def call(self, *x, **how): return kl_div(*x, **how)
+
+
+class BCELoss(Loss):
+    def call(self, *x, **how): return binary_cross_entropy(*x, **how)
+
+
+class BCEWithLogitsLoss(Loss):
+    def call(self, *x, **how): return binary_cross_entropy_with_logits(*x, **how)
+
+
+class TripletMarginLoss(Loss):
+    def call(self, *x, **how): return triplet_margin_loss(*x, **how)
+
+
+def huber_loss(x, y, reduction='mean', delta=1.0):
+    d = prim.abs(x - y)
+    return reduced(prim.where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), reduction)
+
+
+def kl_div(x, y, size_average=None, reduce=None, reduction='mean', log_target=False):
+    each = prim.exp(y) * (y - x) if log_target else prim.where(y > 0, y * prim.log(prim.where(y > 0, y, 1)), 0).to(y.dtype) - y * x
+    return sum(each) / x.shape[0] if reduction == 'batchmean' else reduced(each, reduction)
+
+
+def binary_cross_entropy(x, y, weight=None, size_average=None, reduce=None, reduction='mean'):
+    yes, no = prim.maximum(prim.log(x), -100), prim.maximum(prim.log(1 - x), -100)
+    slope = (x - y) / prim.maximum((1 - x) * x, 1e-12)
+    each = prim.detach(-(y * yes + (1 - y) * no), x * prim.detach(slope) + y * prim.detach(no - yes))
+    return reduced(each if weight is None else each * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(x, y, weight=None, size_average=None, reduce=None, reduction='mean', pos_weight=None):
+    if pos_weight is None:
+        each = prim.maximum(x, 0) - x * y + prim.log1p(prim.exp(-prim.abs(x)))
+    else:
+        each = (1 - y) * x + ((pos_weight - 1) * y + 1) * (prim.log1p(prim.exp(-prim.abs(x))) + prim.maximum(-x, 0))
+    return reduced(each if weight is None else each * weight, reduction)
+
+
+def soft_margin_loss(x, y, size_average=None, reduce=None, reduction='mean'): return reduced(softplus(-y * x), reduction)
+
+
+def hinge_embedding_loss(x, y, margin=1.0, size_average=None, reduce=None, reduction='mean'):
+    return reduced(prim.where(y == -1, relu(margin - x), 0).to(x.dtype) + prim.where(y == 1, x, 0).to(x.dtype), reduction)
+
+
+def margin_ranking_loss(a, b, y, margin=0, size_average=None, reduce=None, reduction='mean'):
+    return reduced(clamp_min(-y * (a - b) + margin, 0), reduction)
+
+
+def cosine_embedding_loss(a, b, y, margin=0, size_average=None, reduce=None, reduction='mean'):
+    c = sum(a * b, -1) / prim.sqrt((sum(a * a, -1) + 1e-12) * (sum(b * b, -1) + 1e-12))
+    return reduced(prim.where(y == 1, 1 - c, 0).to(c.dtype) + prim.where(y == -1, clamp_min(c - margin, 0), 0).to(c.dtype), reduction)
+
+
+def poisson_nll_loss(x, y, log_input=True, full=False, size_average=None, eps=1e-08, reduce=None, reduction='mean'):
+    each = prim.exp(x) - y * x if log_input else x - y * prim.log(x + eps)
+    if full:
+        large = prim.where(y > 1, y, 2)
+        each = each + prim.where(y > 1, large * prim.log(large) - large + 0.5 * prim.log(large * (2 * math.pi)), 0)
+    return reduced(each, reduction)
+
+
+def gaussian_nll_loss(x, y, var, full=False, eps=1e-06, reduction='mean'):
+    if isinstance(var, float):
+        var = full_like(x, var)
+    elif var.ndim + 1 == x.ndim:
+        var = unsqueeze(var, -1)
+    v = prim.detach(prim.maximum(var, eps), var)
+    return reduced(0.5 * (prim.log(v) + square(x - y) / v) + (0.5 * math.log(2 * math.pi) if full else 0), reduction)
+
+
+def multilabel_soft_margin_loss(x, y, weight=None, size_average=None, reduce=None, reduction='mean'):
+    each = -(y * logsigmoid(x) + (1 - y) * logsigmoid(-x))
+    return reduced(mean(each if weight is None else each * weight, -1), reduction)
+
+
+def multi_margin_loss(x, y, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction='mean'):
+    if x.ndim == 1:
+        x, y = unsqueeze(x, 0), prim.reshape(y, [1])
+    hit = unsqueeze(y, 1) == arange(x.shape[1])
+    d = clamp_min(margin - prim.sum(prim.where(hit, x, 0).to(x.dtype), [1]) + x, 0)
+    d = (d * d if p == 2 else d) * (1 if weight is None else unsqueeze(gather_1d(weight, y), 1))
+    return reduced(sum(prim.where(hit, 0, d).to(x.dtype), 1) / x.shape[1], reduction)
+
+
+def multilabel_margin_loss(x, y, size_average=None, reduce=None, reduction='mean'):
+    if x.ndim == 1:
+        return multilabel_margin_loss(unsqueeze(x, 0), unsqueeze(y, 0), None, None, 'mean' if reduction == 'none' else reduction)
+    n = x.shape[1]
+    there = prim.cumsum(prim.convert(y < 0, torch.int64), 1) == 0  # targets end at the first -1
+    hit = unsqueeze(prim.where(there, y, -1), 2) == arange(n)  # [N, target, class]
+    is_target = unsqueeze(any(hit, 1), 1)
+    own = prim.sum(prim.where(hit, unsqueeze(x, 1), 0).to(x.dtype), [2])
+    each = prim.where(unsqueeze(there, 2) & ~is_target, clamp_min(1 - own + unsqueeze(x, 1), 0), 0).to(x.dtype)
+    return reduced(sum(each, [1, 2]) / n, reduction)
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction='mean'):
+    f = pairwise_distance if distance_function is None else distance_function
+    near, far = f(anchor, positive), f(anchor, negative)
+    far = prim.minimum(far, f(positive, negative)) if swap else far
+    return reduced(clamp_min(near - far + margin, 0), reduction)
+
+
+def pairwise_distance(a, b, p=2.0, eps=1e-06, keepdim=False): return norm(a - b + eps, p, -1, keepdim)
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction='mean'):
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = prim.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced(relu(near - far + margin), reduction)
+
+
+class SoftMarginLoss(Loss):
+    def call(self, *x, **how): return soft_margin_loss(*x, **how)
+
+
+class HingeEmbeddingLoss(Loss):
+    def call(self, *x, **how): return hinge_embedding_loss(*x, **how)
+
+
+class MarginRankingLoss(Loss):
+    def call(self, *x, **how): return margin_ranking_loss(*x, **how)
+
+
+class CosineEmbeddingLoss(Loss):
+    def call(self, *x, **how): return cosine_embedding_loss(*x, **how)
+
+
+class PoissonNLLLoss(Loss):
+    def call(self, *x, **how): return poisson_nll_loss(*x, **how)
+
+
+class GaussianNLLLoss(Loss):
+    def call(self, *x, **how): return gaussian_nll_loss(*x, **how)
+
+
+class MultiLabelSoftMarginLoss(Loss):
+    def call(self, *x, **how): return multilabel_soft_margin_loss(*x, **how)
+
+
+class MultiMarginLoss(Loss):
+    def call(self, *x, **how): return multi_margin_loss(*x, **how)
+
+
+class MultiLabelMarginLoss(Loss):
+    def call(self, *x, **how): return multilabel_margin_loss(*x, **how)
+
+
+class TripletMarginWithDistanceLoss(Loss):
+    def call(self, *x, **how): return triplet_margin_with_distance_loss(*x, **how)

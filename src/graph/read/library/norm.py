@@ -1,0 +1,254 @@
+# Normalisation and dropout.
+
+
+def native_layer_norm(x, shape, weight, bias, eps):
+    dims = list(range(x.ndim - len(shape), x.ndim))
+    v, m = var_mean(x, dims, keepdim=True, correction=0)
+    r = prim.rsqrt(v + eps)
+    y = (x - m) * r
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias, m, r
+
+
+def layer_norm(x, shape, weight=None, bias=None, eps=1e-05): return native_layer_norm(x, shape, weight, bias, eps)[0]
+
+
+def rms_norm(x, shape, weight=None, eps=None):
+    dims = list(range(x.ndim - len(shape), x.ndim))
+    y = x * prim.rsqrt(mean(x * x, dims, True) + (1.1920928955078125e-07 if eps is None else eps))
+    return y if weight is None else y * weight
+
+
+def native_layer_norm_backward(grad, x, shape, m, r, weight, bias, mask):
+    dims, outer = list(range(x.ndim - len(shape), x.ndim)), list(range(x.ndim - len(shape)))
+    n, h = count(x, dims), (x - m) * r
+    g = grad if weight is None else grad * weight
+    gx, gw, gb = None, None, None
+    if mask[0]:
+        gx = r * (g - prim.sum(g, dims) / n - h * (prim.sum(g * h, dims) / n))
+    if mask[1]:
+        gw = sum(grad * h, outer)
+    if mask[2]:
+        gb = sum(grad, outer)
+    return gx, gw, gb
+
+
+def channels(x, v): return prim.reshape(v, [v.shape[0]] + [1] * (x.ndim - 2))
+def others(x): return [0] + list(range(2, x.ndim))
+
+
+def normalise(x, weight, bias, m, r):
+    y = (x - channels(x, m)) * channels(x, r)
+    y = y if weight is None else y * channels(x, weight)
+    return y if bias is None else y + channels(x, bias)
+
+
+def aten__native_batch_norm_legit_functional(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    if not training:
+        r = prim.rsqrt(running_var + eps)
+        return normalise(x, weight, bias, running_mean, r), zeros(0), zeros(0), running_mean, running_var
+    dims = others(x)
+    v, m = var_mean(x, dims, correction=0)
+    n, r = count(x, dims), prim.rsqrt(v + eps)
+    if running_mean is None:
+        return normalise(x, weight, bias, m, r), m, r, None, None
+    new_mean = running_mean * (1 - momentum) + m * momentum
+    new_var = running_var * (1 - momentum) + v * (n / (n - 1) * momentum)
+    return normalise(x, weight, bias, m, r), m, r, new_mean, new_var
+
+
+def aten__native_batch_norm_legit_no_training(x, weight, bias, running_mean, running_var, momentum, eps):
+    return normalise(x, weight, bias, running_mean, prim.rsqrt(running_var + eps)), zeros(0), zeros(0)
+
+
+def native_batch_norm_backward(grad, x, weight, running_mean, running_var, m, r, train, eps, mask):
+    if not train:
+        m, r = running_mean, prim.rsqrt(running_var + eps)
+    dims = others(x)
+    n, h = count(x, dims), (x - channels(x, m)) * channels(x, r)
+    scale = channels(x, r) if weight is None else channels(x, r * weight)
+    gb, gw = sum(grad, dims), sum(grad * h, dims)
+    gx = grad * scale
+    if train:
+        gx = scale * (grad - channels(x, gb) / n - h * (channels(x, gw) / n))
+    return gx, gw, gb
+
+
+def group_norm(x, groups, weight=None, bias=None, eps=1e-05):
+    y = prim.reshape(x, [x.shape[0], groups, count(x, list(range(1, x.ndim))) // groups])
+    v, m = var_mean(y, 2, keepdim=True, correction=0)
+    y = prim.reshape((y - m) * prim.rsqrt(v + eps), x.shape)
+    y = y if weight is None else y * channels(x, weight)
+    return y if bias is None else y + channels(x, bias)
+
+
+def native_dropout(x, p, train):
+    if not train or p == 0:
+        return x, prim.full(x.shape, True, torch.bool)
+    keep = prim.uniform(x.shape, torch.float32) > p
+    return x * keep * (1 / (1 - p)), keep
+
+
+def native_dropout_backward(grad, mask, scale): return grad * mask * scale
+def dropout(x, p=0.5, training=True, inplace=False): return native_dropout(x, p, training)[0]
+
+
+# ---- modules ----
+
+class BatchNorm(Module):
+    def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+        self.eps, self.momentum, self.track = eps, momentum, track_running_stats
+        self.weight = prim.parameter([num_features], or_float(dtype)) if affine else None
+        self.bias = prim.parameter([num_features], or_float(dtype)) if affine else None
+        self.running_mean = prim.buffer([num_features], or_float(dtype)) if track_running_stats else None
+        self.running_var = prim.buffer([num_features], or_float(dtype)) if track_running_stats else None
+
+    def forward(self, x):
+        if self.momentum is None and self.track:
+            prim.fail("momentum=None, an average of all batches, is not supported")
+        if not self.track:
+            return batch_norm(x, None, None, self.weight, self.bias, True, 0, self.eps)
+        y, m, r, mean, var = aten__native_batch_norm_legit_functional(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, self.momentum, self.eps)
+        if self.training:
+            prim.write(self.running_mean, mean)
+            prim.write(self.running_var, var)
+        return y
+
+
+class BatchNorm1d(BatchNorm):
+    pass
+
+
+class BatchNorm2d(BatchNorm):
+    pass
+
+
+class BatchNorm3d(BatchNorm):
+    pass
+
+
+class SyncBatchNorm(BatchNorm):
+    pass
+
+
+class InstanceNorm(Module):
+    def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
+        if track_running_stats:
+            prim.fail("instance normalisation with track_running_stats is not supported")
+        self.eps = eps
+        self.weight = prim.parameter([num_features], or_float(dtype)) if affine else None
+        self.bias = prim.parameter([num_features], or_float(dtype)) if affine else None
+
+    def forward(self, x): return instance_norm(x, None, None, self.weight, self.bias, True, 0.1, self.eps)
+
+
+def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05):
+    v, m = var_mean(x, list(range(2, x.ndim)), keepdim=True, correction=0)
+    y = (x - m) * prim.rsqrt(v + eps)
+    y = y if weight is None else y * channels(x, weight)
+    return y if bias is None else y + channels(x, bias)
+
+
+class InstanceNorm1d(InstanceNorm):
+    pass
+
+
+class InstanceNorm2d(InstanceNorm):
+    pass
+
+
+class InstanceNorm3d(InstanceNorm):
+    pass
+
+
+class LayerNorm(Module):
+    def __init__(self, normalized_shape, eps=1e-05, elementwise_affine=True, bias=True, device=None, dtype=None):
+        self.shape, self.eps = of_dims(normalized_shape, 1), eps
+        self.weight = prim.parameter(self.shape, or_float(dtype)) if elementwise_affine else None
+        self.bias = prim.parameter(self.shape, or_float(dtype)) if elementwise_affine and bias else None
+
+    def forward(self, x): return layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(Module):
+    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
+        self.shape, self.eps = of_dims(normalized_shape, 1), eps
+        self.weight = prim.parameter(self.shape, or_float(dtype)) if elementwise_affine else None
+
+    def forward(self, x): return rms_norm(x, self.shape, self.weight, self.eps)
+
+
+class GroupNorm(Module):
+    def __init__(self, num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None):
+        self.groups, self.eps = num_groups, eps
+        self.weight = prim.parameter([num_channels], or_float(dtype)) if affine else None
+        self.bias = prim.parameter([num_channels], or_float(dtype)) if affine else None
+
+    def forward(self, x): return group_norm(x, self.groups, self.weight, self.bias, self.eps)
+
+
+def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
+    return aten__native_batch_norm_legit_functional(x, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+def normalize(x, p=2.0, dim=1, eps=1e-12): return x / clamp_min(norm(x, p, dim, True), eps)
+
+
+def cosine_similarity(a, b, dim=1, eps=1e-08):
+    return sum(a * b, dim) / (clamp_min(norm(a, 2, dim), eps) * clamp_min(norm(b, 2, dim), eps))
+
+
+class Dropout(Module):
+    def __init__(self, p=0.5, inplace=False): self.p = p
+    def forward(self, x): return dropout(x, self.p, self.training)
+
+
+class Dropout2d(Dropout):
+    def forward(self, x):
+        if not self.training or self.p == 0:
+            return x
+        keep = prim.uniform(list(x.shape[:2]) + [1] * (x.ndim - 2), torch.float32) > self.p
+        return x * keep * (1 / (1 - self.p))
+
+
+class Dropout3d(Dropout2d):
+    pass
+
+
+class Dropout1d(Dropout2d):
+    pass
+
+
+def F_alpha_dropout(x, p=0.5, training=False, inplace=False):
+    if not training or p == 0:
+        return x
+    keep, low = prim.uniform(x.shape, torch.float32) > p, -1.7580993408473766
+    a = 1 / math.sqrt((1 - p) * (1 + p * low * low))
+    return (prim.where(keep, x, low) * a - a * low * p).to(x.dtype)
+
+
+class AlphaDropout(Dropout):
+    def forward(self, x): return F_alpha_dropout(x, self.p, self.training)
+
+
+def local_response_norm(x, size, alpha=0.0001, beta=0.75, k=1.0):
+    around = [0] * x.ndim
+    around[1] = size // 2
+    after = [0] * x.ndim
+    after[1] = (size - 1) // 2
+    s = sum(prim.unfold(prim.pad(x * x, around, after, [0] * x.ndim, 0), 1, size, 1, 1), -1) / size
+    return x / pow(s * alpha + k, beta)
+
+
+class LocalResponseNorm(Elementwise):
+    def call(self, x, *args, **how): return local_response_norm(x, *args, **how)
+
+
+class CosineSimilarity(Module):
+    def __init__(self, dim=1, eps=1e-08): self.dim, self.eps = dim, eps
+    def forward(self, a, b): return cosine_similarity(a, b, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    def __init__(self, p=2.0, eps=1e-06, keepdim=False): self.p, self.eps, self.keepdim = p, eps, keepdim
+    def forward(self, a, b): return pairwise_distance(a, b, self.p, self.eps, self.keepdim)

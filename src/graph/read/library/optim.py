@@ -1,0 +1,150 @@
+# torch.optim: a step is part of the program. What an optimizer keeps from step to step is an input of the graph that is
+# written when the program ends, named as in its state_dict ("state.0.exp_avg"); before the first step it is zero.
+
+
+class Optimizer:
+    def __init__(self, params, **defaults):
+        items = list(params)
+        groups = items if items and isinstance(items[0], dict) else [{'params': items}]
+        self.param_groups, self.state, n = [], {}, 0
+        for g in groups:
+            group = {**defaults, **g}
+            group['params'] = list(group['params'])
+            group['first'] = n
+            for p in group['params']:
+                self.state[n] = self.start(p, group, f"state.{n}.")
+                n = n + 1
+            self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none=True):
+        for group in self.param_groups:
+            for p in group['params']:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad.zero_()
+
+    def step(self, closure=None):
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            for i, p in enumerate(group['params']):
+                if p.grad is not None:
+                    g = p.grad.detach()
+                    prim.assign(p, self.update(p.detach(), -g if group['maximize'] else g, group, self.state[group['first'] + i]))
+        return loss
+
+
+class optim_SGD(Optimizer):
+    def __init__(self, params, lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, **how):
+        if dampening != 0:
+            prim.fail("SGD with dampening is not supported")
+        super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize)
+
+    def start(self, p, group, name):
+        return {'momentum_buffer': prim.state(p.shape, p.dtype, name + 'momentum_buffer')} if group['momentum'] != 0 else {}
+
+    def update(self, p, g, group, kept):
+        if group['weight_decay'] != 0:
+            g = g + p * group['weight_decay']
+        if group['momentum'] != 0:
+            m = kept['momentum_buffer'] * group['momentum'] + g
+            prim.assign(kept['momentum_buffer'], m)
+            g = g + m * group['momentum'] if group['nesterov'] else m
+        return p - g * group['lr']
+
+
+class optim_Adam(Optimizer):
+    decoupled = False  # weight decay apart from the gradient
+
+    def __init__(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, amsgrad=False, *, maximize=False, **how):
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize)
+
+    def start(self, p, group, name):
+        kept = {'step': prim.state([], torch.float32, name + 'step')}
+        for what in ['exp_avg', 'exp_avg_sq'] + (['max_exp_avg_sq'] if group['amsgrad'] else []):
+            kept[what] = prim.state(p.shape, p.dtype, name + what)
+        return kept
+
+    def update(self, p, g, group, kept):
+        b1, b2 = group['betas']
+        decay = group['weight_decay']
+        if decay != 0 and not self.decoupled:
+            g = g + p * decay
+        if decay != 0 and self.decoupled:
+            p = p * (1 - group['lr'] * decay)
+        step = kept['step'] + 1
+        m = kept['exp_avg'] + (g - kept['exp_avg']) * (1 - b1)
+        v = kept['exp_avg_sq'] * b2 + g * g * (1 - b2)
+        prim.assign(kept['step'], step)
+        prim.assign(kept['exp_avg'], m)
+        prim.assign(kept['exp_avg_sq'], v)
+        if group['amsgrad']:
+            v = prim.maximum(kept['max_exp_avg_sq'], v)
+            prim.assign(kept['max_exp_avg_sq'], v)
+        size = group['lr'] / (1 - prim.pow(b1, step))
+        return p - size * m / (prim.sqrt(v) / prim.sqrt(1 - prim.pow(b2, step)) + group['eps'])
+
+
+class optim_AdamW(optim_Adam):
+    decoupled = True
+
+    def __init__(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, amsgrad=False, **how):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **how)
+
+
+# ---- torch.autograd, gradients that are off, torch.nn.utils ----
+
+def tensor_backward(x, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    if inputs is not None:
+        prim.fail("backward() with inputs is not supported: torch.autograd.grad is")
+    prim.backward(x, gradient, create_graph)
+
+
+def autograd_backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False): prim.backward(tensors, grad_tensors, create_graph)
+
+
+def autograd_grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    found = prim.grad(outputs, inputs, grad_outputs, create_graph, bool(allow_unused) or materialize_grads)
+    if not materialize_grads:
+        return found
+    wanted = [inputs] if isinstance(inputs, torch.Tensor) else inputs
+    return tuple([zeros_like(x) if g is None else g for x, g in zip(wanted, found)])
+
+
+class no_grad:
+    on = False
+    def __enter__(self): self.before = prim.grad_mode(self.on)
+    def __exit__(self, *how): prim.grad_mode(self.before)
+
+
+class inference_mode(no_grad):
+    def __init__(self, mode=True): self.on = not mode
+
+
+class enable_grad(no_grad):
+    on = True
+
+
+class set_grad_enabled:
+    def __init__(self, mode): self.before = prim.grad_mode(mode)
+    def __enter__(self): return None
+    def __exit__(self, *how): prim.grad_mode(self.before)
+
+
+class profiler_record_function:
+    def __init__(self, *what): self.what = what
+    def __enter__(self): return None
+    def __exit__(self, *how): return None
+
+
+def is_grad_enabled(): return prim.grad_mode()
+
+
+def utils_clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    items = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+    items = [p for p in items if p.grad is not None]
+    total = norm(stack([norm(p.grad, norm_type) for p in items], 0), norm_type)
+    scale = prim.minimum(max_norm / (total + 1e-06), 1.0)
+    for p in items:
+        prim.assign(p.grad, p.grad * scale)
+    return total

@@ -1,0 +1,545 @@
+# Views, and what moves elements by rules that no data decides.
+
+
+def dim_of(x, dim): return dim % x.ndim if x.ndim else 0
+
+
+def all_dims(x, dim):
+    if dim is None or (isinstance(dim, (list, tuple)) and len(dim) == 0):
+        return list(range(x.ndim))
+    return [dim_of(x, d) for d in dim] if isinstance(dim, (list, tuple)) else [dim_of(x, dim)]
+
+
+def count(x, dims):
+    n = 1
+    for d in dims:
+        n = n * (x.shape[d] if x.ndim else 1)
+    return n
+
+
+def size(x, dim=None): return x.shape if dim is None else x.shape[dim]
+def dim(x): return x.ndim
+def numel(x): return prim.numel(x)
+def without(x, dims): return prim.reshape(x, [x.shape[d] for d in range(x.ndim) if d not in dims])
+def permute(x, *dims): return prim.permute(x, sizes_of(dims))
+def view(x, *size): return prim.convert(x, size[0]) if is_dtype(size[0]) else prim.reshape(x, sizes_of(size))
+def reshape(x, *size): return prim.reshape(x, sizes_of(size))
+def aten__unsafe_view(x, size): return prim.reshape(x, size)
+def view_as(x, y): return prim.reshape(x, y.shape)
+def expand(x, *size, implicit=False): return prim.expand(x, sizes_of(size))
+def expand_as(x, y): return prim.expand(x, y.shape)
+def broadcast_to(x, size): return prim.expand(x, size)
+def t(x): return prim.permute(x, [1, 0]) if x.ndim == 2 else x
+
+
+def transpose(x, dim0, dim1):
+    dims = list(range(x.ndim))
+    a, b = dim_of(x, dim0), dim_of(x, dim1)
+    if x.ndim:
+        dims[a], dims[b] = b, a
+    return prim.permute(x, dims)
+
+
+def swapaxes(x, dim0, dim1): return transpose(x, dim0, dim1)
+
+
+def movedim(x, source, destination):
+    s, d = all_dims(x, source), all_dims(x, destination)
+    rest = [i for i in range(x.ndim) if i not in s]
+    order = []
+    for i in range(x.ndim):
+        order.append(s[d.index(i)] if i in d else rest.pop(0))
+    return prim.permute(x, order)
+
+
+def unsqueeze(x, dim):
+    d = dim % (x.ndim + 1)
+    return prim.reshape(x, list(x.shape[:d]) + [1] + list(x.shape[d:]))
+
+
+def squeeze(x, dim=None):
+    dims = all_dims(x, dim)
+    return without(x, [d for d in dims if x.ndim and x.shape[d] == 1])
+
+
+def flatten(x, start_dim=0, end_dim=-1):
+    if x.ndim == 0:
+        return prim.reshape(x, [1])
+    a, b = dim_of(x, start_dim), dim_of(x, end_dim)
+    return prim.reshape(x, list(x.shape[:a]) + [count(x, list(range(a, b + 1)))] + list(x.shape[b + 1:]))
+
+
+def unflatten(x, dim, sizes):
+    d = dim_of(x, dim)
+    n = x.shape[d]
+    known = 1
+    for s in sizes:
+        known = known * s if s != -1 else known
+    return prim.reshape(x, list(x.shape[:d]) + [n // known if s == -1 else s for s in sizes] + list(x.shape[d + 1:]))
+
+
+def as_strided(x, size, stride, storage_offset=0):
+    expected = 1
+    for d in range(len(size) - 1, -1, -1):
+        if size[d] != 1 and stride[d] != expected:
+            prim.fail("as_strided with strides that are not those of a row-major array is not supported")
+        expected = expected * size[d]
+    return prim.reshape(x, size)
+
+
+def slice(x, dim=0, start=None, end=None, step=1): return prim.slice(x, dim, start, end, step)
+def narrow(x, dim, start, length): return prim.slice(x, dim, start, start + length, 1)
+
+
+def select(x, dim, index):
+    d = dim_of(x, dim)
+    i = index + x.shape[d] if index < 0 else index
+    return without(prim.slice(x, d, i, i + 1, 1), [d])
+
+
+def split(x, split_size, dim=0):
+    if isinstance(split_size, (list, tuple)):
+        return split_with_sizes(x, split_size, dim)
+    n = x.shape[dim]
+    return [prim.slice(x, dim, i, min_of(i + split_size, n), 1) for i in range(0, n, split_size)]
+
+
+def min_of(a, b): return a if a < b else b
+def max_of(a, b): return a if a > b else b
+
+
+def split_with_sizes(x, sizes, dim=0):
+    out, at = [], 0
+    for s in sizes:
+        out.append(prim.slice(x, dim, at, at + s, 1))
+        at = at + s
+    return out
+
+
+def chunk(x, chunks, dim=0):
+    n = x.shape[dim]
+    return split(x, (n + chunks - 1) // chunks, dim)
+
+
+def unbind(x, dim=0): return [select(x, dim, i) for i in range(x.shape[dim])]
+
+
+def cat(tensors, dim=0):
+    parts = [p for p in tensors if not (p.ndim == 1 and p.shape[0] == 0)]
+    t = prim.result_type(*parts)
+    return prim.concat([prim.convert(p, t) for p in parts], dim)
+
+
+def concat(tensors, dim=0): return cat(tensors, dim)
+
+
+def stack(tensors, dim=0):
+    d = dim % (tensors[0].ndim + 1)
+    return cat([unsqueeze(x, d) for x in tensors], d)
+
+
+def flip(x, *dims):
+    for d in sizes_of(dims):
+        x = prim.flip(x, d)
+    return x
+
+
+def roll(x, shifts, dims=None):
+    if dims is None:
+        return prim.reshape(roll(flatten(x), shifts, 0), x.shape)
+    s = shifts if isinstance(shifts, (list, tuple)) else [shifts]
+    for i, d in enumerate(all_dims(x, dims)):
+        n = x.shape[d]
+        k = (n - s[i]) % n
+        x = prim.concat([prim.slice(x, d, k, n, 1), prim.slice(x, d, 0, k, 1)], d) if k else x
+    return x
+
+
+def aten_repeat(x, sizes): return tensor_repeat(x, *sizes)
+
+
+def tensor_repeat(x, *sizes):
+    s = sizes_of(sizes)
+    x = prim.reshape(x, [1] * (len(s) - x.ndim) + list(x.shape))
+    out, wide, final = [], [], []
+    for n, k in zip(x.shape, s):
+        out += [1, n]
+        wide += [k, n]
+        final.append(k * n)
+    return prim.reshape(prim.expand(prim.reshape(x, out), wide), final)
+
+
+def repeat_interleave(x, repeats, dim=None):
+    if dim is None:
+        x, dim = flatten(x), 0
+    d = dim_of(x, dim)
+    y = unsqueeze(x, d + 1)
+    y = prim.expand(y, list(x.shape[:d + 1]) + [repeats] + list(x.shape[d + 1:]))
+    return flatten(y, d, d + 1)
+
+
+# Padding by pairs from the last dim on, as F.pad takes them; negative ones cut.
+def constant_pad_nd(x, pad, value=0):
+    before, after = [0] * x.ndim, [0] * x.ndim
+    for i in range(len(pad) // 2):
+        d = x.ndim - 1 - i
+        low, high = pad[2 * i], pad[2 * i + 1]
+        x = prim.slice(x, d, max_of(-low, 0), x.shape[d] - max_of(-high, 0), 1)
+        before[d], after[d] = max_of(low, 0), max_of(high, 0)
+    return prim.pad(x, before, after, [0] * x.ndim, value)
+
+
+def F_pad(x, pad, mode='constant', value=None):
+    if mode == 'constant':
+        return constant_pad_nd(x, pad, 0 if value is None else value)
+    for i in range(len(pad) // 2):
+        x = padded_by(x, x.ndim - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
+    return x
+
+
+# The border repeats elements: mirrored, those of the other end, or the last one.
+def padded_by(x, d, low, high, mode):
+    x = prim.slice(x, d, max_of(-low, 0), x.shape[d] - max_of(-high, 0), 1)
+    n, low, high = x.shape[d], max_of(low, 0), max_of(high, 0)
+    if mode == 'reflect':
+        before, after = prim.flip(prim.slice(x, d, 1, low + 1, 1), d), prim.flip(prim.slice(x, d, n - 1 - high, n - 1, 1), d)
+    elif mode == 'circular':
+        before, after = prim.slice(x, d, n - low, n, 1), prim.slice(x, d, 0, high, 1)
+    elif mode == 'replicate':
+        shape = list(x.shape)
+        before = prim.expand(prim.slice(x, d, 0, 1, 1), shape[:d] + [low] + shape[d + 1:])
+        after = prim.expand(prim.slice(x, d, n - 1, n, 1), shape[:d] + [high] + shape[d + 1:])
+    else:
+        prim.fail(f"F.pad with mode '{mode}' is not supported")
+    parts = ([before] if low else []) + [x] + ([after] if high else [])
+    return prim.concat(parts, d) if len(parts) > 1 else x
+
+
+def pixel_shuffle(x, r):
+    c, h, w = x.shape[-3:]
+    lead = list(x.shape[:-3])
+    k = len(lead)
+    y = prim.permute(prim.reshape(x, lead + [c // (r * r), r, r, h, w]), list(range(k)) + [k + i for i in [0, 3, 1, 4, 2]])
+    return prim.reshape(y, lead + [c // (r * r), h * r, w * r])
+
+
+def pixel_unshuffle(x, r):
+    c, h, w = x.shape[-3:]
+    lead = list(x.shape[:-3])
+    k = len(lead)
+    y = prim.permute(prim.reshape(x, lead + [c, h // r, r, w // r, r]), list(range(k)) + [k + i for i in [0, 2, 4, 1, 3]])
+    return prim.reshape(y, lead + [c * r * r, h // r, w // r])
+
+
+def channel_shuffle(x, groups): return flatten(transpose(unflatten(x, 1, [groups, x.shape[1] // groups]), 1, 2), 1, 2)
+
+
+def meshgrid(*tensors, indexing='ij'):
+    xs = list(sizes_of(tensors))
+    n = len(xs)
+    if indexing == 'xy' and n > 1:
+        ys = meshgrid([xs[1], xs[0]] + xs[2:])
+        return [ys[1], ys[0]] + ys[2:]
+    shape = [x.shape[0] if x.ndim else 1 for x in xs]
+    return [prim.expand(prim.reshape(x, [1] * i + [shape[i]] + [1] * (n - 1 - i)), shape) for i, x in enumerate(xs)]
+
+
+def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
+    if step != 1:
+        prim.fail("slice_scatter with a step is not supported")
+    d = dim_of(x, dim)
+    first = 0 if start is None else start + x.shape[d] if start < 0 else start
+    parts = [prim.slice(x, d, 0, first, 1), src, prim.slice(x, d, first + src.shape[d], None, 1)]
+    return prim.concat([p for p in parts if p.shape[d] != 0], d)
+
+
+def select_scatter(x, src, dim, index):
+    i = index + x.shape[dim] if index < 0 else index
+    return slice_scatter(x, unsqueeze(src, dim_of(x, dim)), dim, i, i + 1)
+
+
+def slice_backward(grad, sizes, dim, start, end, step):
+    d = dim % len(sizes)
+    before, after, between = [0] * len(sizes), [0] * len(sizes), [0] * len(sizes)
+    before[d] = start + sizes[d] if start < 0 else start
+    between[d] = step - 1
+    after[d] = sizes[d] - before[d] - ((grad.shape[d] - 1) * step + 1)
+    return prim.pad(grad, before, after, between, 0)
+
+
+def select_backward(grad, sizes, dim, index):
+    d = dim % len(sizes)
+    i = index + sizes[d] if index < 0 else index
+    return slice_backward(unsqueeze(grad, d), sizes, d, i, i + 1, 1)
+
+
+def tril(x, diagonal=0): return triangle(x, lambda row, column: column <= row + diagonal)
+def triu(x, diagonal=0): return triangle(x, lambda row, column: column >= row + diagonal)
+
+
+def triangle(x, keep):
+    row, column = unsqueeze(arange(x.shape[-2]), 1), arange(x.shape[-1])
+    return prim.where(keep(row, column), x, 0).to(x.dtype)
+
+
+def hstack(tensors): return cat([prim.reshape(x, [1]) if x.ndim == 0 else x for x in tensors], 0 if tensors[0].ndim <= 1 else 1)
+def vstack(tensors): return cat([atleast_2d(x) for x in tensors], 0)
+def dstack(tensors): return cat([atleast_3d(x) for x in tensors], 2)
+def column_stack(tensors): return cat([unsqueeze(x, 1) if x.ndim == 1 else x for x in tensors], 1)
+def atleast_1d(x): return prim.reshape(x, [1]) if x.ndim == 0 else x
+def atleast_2d(x): return unsqueeze(atleast_1d(x), 0) if x.ndim < 2 else x
+def atleast_3d(x): return unsqueeze(atleast_2d(x), 2) if x.ndim < 3 else x
+def fliplr(x): return prim.flip(x, 1)
+def flipud(x): return prim.flip(x, 0)
+def ravel(x): return flatten(x)
+def swapdims(x, dim0, dim1): return transpose(x, dim0, dim1)
+def moveaxis(x, source, destination): return movedim(x, source, destination)
+def adjoint(x): return transpose(x, -2, -1)
+def tile(x, *dims): return tensor_repeat(x, [1] * (x.ndim - len(sizes_of(dims))) + list(sizes_of(dims)))
+def torch_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)
+def tensor_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)
+def diff(x, n=1, dim=-1): return x if n == 0 else diff(prim.slice(x, dim, 1, None, 1) - prim.slice(x, dim, 0, -1, 1), n - 1, dim)
+
+
+def tensor_split_at(x, parts, dim):
+    n, ends = x.shape[dim], []
+    if isinstance(parts, (list, tuple)):
+        ends = list(parts) + [n]
+    else:
+        for i in range(parts):
+            ends.append((ends[-1] if i else 0) + n // parts + (1 if i < n % parts else 0))
+    out, at = [], 0
+    for end in ends:
+        out.append(prim.slice(x, dim, at, end, 1))
+        at = end
+    return out
+
+
+def rot90(x, k=1, dims=(0, 1)):
+    a, b = dims
+    k = k % 4
+    if k == 0:
+        return x
+    if k == 2:
+        return prim.flip(prim.flip(x, a), b)
+    return transpose(prim.flip(x, b), a, b) if k == 1 else prim.flip(transpose(x, a, b), b)
+
+
+# The elements of a diagonal, as the last dim.
+def diagonal(x, offset=0, dim1=0, dim2=1):
+    a, b = dim_of(x, dim1), dim_of(x, dim2)
+    x = prim.permute(x, [d for d in range(x.ndim) if d != a and d != b] + [a, b])
+    rows, columns = x.shape[-2], x.shape[-1]
+    top, left = max_of(-offset, 0), max_of(offset, 0)
+    n = max_of(min_of(rows - top, columns - left), 0)
+    lead = list(x.shape[:-2])
+    x = prim.slice(prim.slice(x, -2, top, top + n, 1), -1, left, left + n, 1)
+    x = prim.pad(flatten(x, -2), [0] * (len(lead) + 1), [0] * len(lead) + [n], [0] * (len(lead) + 1), 0)
+    return without(prim.slice(prim.reshape(x, lead + [n, n + 1]), -1, 0, 1, 1), [len(lead) + 1])
+
+
+def diag(x, diagonal=0): return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_of(x, diagonal)
+def diagonal_of(x, offset): return diagonal(x, offset)
+
+
+def diag_embed(x, offset=0, dim1=-2, dim2=-1):
+    n = x.shape[-1] + (offset if offset > 0 else -offset)
+    low = [0] * (x.ndim - 1) + [max_of(offset, 0)]
+    high = [0] * (x.ndim - 1) + [max_of(-offset, 0)]
+    row = unsqueeze(prim.pad(x, low, high, [0] * x.ndim, 0), x.ndim - 1)
+    y = prim.where(arange(n) == unsqueeze(arange(n), 1) + offset, row, 0).to(x.dtype)
+    return movedim(y, [-2, -1], [dim1, dim2])
+
+
+def trace(x): return sum(diagonal(x))
+def block_diag(*tensors): return cat([F_pad(x, [before_of(tensors, i), before_of(tensors[i + 1:], len(tensors))]) for i, x in enumerate(tensors)], 0)
+
+
+def before_of(tensors, i):
+    n = 0
+    for x in tensors[:i]:
+        n = n + x.shape[1]
+    return n
+
+
+# Windows of images as columns, [N, C * window, places], and back: what overlaps is added up.
+def F_unfold(x, kernel_size, dilation=1, padding=0, stride=1):
+    m, places = windows(x, of_dims(kernel_size, 2), of_dims(stride, 2), of_dims(padding, 2), of_dims(dilation, 2), 1)
+    return transpose(prim.reshape(m, [x.shape[0], places[0] * places[1], m.shape[2]]), 1, 2)
+
+
+def tensor_unfold(x, dimension, size, step): return prim.unfold(x, dim_of(x, dimension), size, step, 1)
+
+
+def F_fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    k, s, p, d = of_dims(kernel_size, 2), of_dims(stride, 2), of_dims(padding, 2), of_dims(dilation, 2)
+    size = [n + 2 * q for n, q in zip(of_dims(output_size, 2), p)]
+    places = [(size[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(2)]
+    y = prim.reshape(x, [x.shape[0], x.shape[1] // (k[0] * k[1]), k[0], k[1]] + places)
+    total = 0
+    for a in range(k[0]):
+        for b in range(k[1]):
+            part = select(select(y, 2, a), 2, b)
+            low = [0, 0, a * d[0], b * d[1]]
+            high = [0, 0] + [size[i] - low[2 + i] - ((places[i] - 1) * s[i] + 1) for i in range(2)]
+            total = prim.pad(part, low, high, [0, 0, s[0] - 1, s[1] - 1], 0) + total
+    return prim.slice(prim.slice(total, 2, p[0], size[0] - p[0], 1), 3, p[1], size[1] - p[1], 1)
+
+
+# ---- sizes that change ----
+
+def interpolate(x, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, antialias=False):
+    dims = x.ndim - 2
+    if antialias:
+        prim.fail("interpolate with antialias is not supported")
+    factors = None if scale_factor is None else of_dims(scale_factor, dims)
+    sizes = of_dims(size, dims) if size is not None else [int(x.shape[2 + i] * factors[i]) for i in range(dims)]
+    if mode == 'area':
+        return adaptive_avg_pool(x, sizes, dims)
+    for i in range(dims):
+        n = x.shape[2 + i]
+        scale = 1 / factors[i] if factors is not None and not recompute_scale_factor else n / sizes[i]
+        x = resized(x, 2 + i, n, sizes[i], scale, mode, align_corners)
+    return x
+
+
+def resized(x, d, n, out, scale, mode, align_corners):
+    at = prim.iota(out, 0, 1, torch.float32)
+    if mode == 'nearest' or mode == 'nearest-exact':
+        at = at * scale if mode == 'nearest' else (at + 0.5) * scale
+        return index_select(x, d, minimum(prim.convert(prim.floor(at), torch.int64), n - 1))
+    if align_corners:
+        at = at * ((n - 1) / (out - 1) if out > 1 else 0)
+    else:
+        at = (at + 0.5) * scale - 0.5
+    spread = [1] * x.ndim
+    spread[d] = out
+    if mode == 'bicubic':
+        first = prim.floor(at)
+        w, i, y = at - first, prim.convert(first, torch.int64), 0
+        for k, weight in enumerate([cubic_far(w + 1), cubic_near(w), cubic_near(1 - w), cubic_far(2 - w)]):
+            place = prim.minimum(prim.maximum(i + (k - 1), 0), n - 1)
+            y = index_select(x, d, place) * prim.convert(prim.reshape(weight, spread), x.dtype) + y
+        return y
+    if mode not in ('linear', 'bilinear', 'trilinear'):
+        prim.fail(f"interpolate with mode '{mode}' is not supported")
+    at = prim.maximum(at, 0)
+    first = prim.minimum(prim.convert(prim.floor(at), torch.int64), n - 1)
+    w = prim.convert(prim.reshape(at - prim.convert(first, torch.float32), spread), x.dtype)
+    return index_select(x, d, first) * (1 - w) + index_select(x, d, prim.minimum(first + 1, n - 1)) * w
+
+
+def cubic_near(w): return (1.25 * w - 2.25) * w * w + 1
+def cubic_far(w): return ((-0.75 * w + 3.75) * w - 6) * w + 3
+
+
+# ---- modules ----
+
+class PixelShuffle(Elementwise):
+    def call(self, x, upscale_factor): return pixel_shuffle(x, upscale_factor)
+
+
+class PixelUnshuffle(Elementwise):
+    def call(self, x, downscale_factor): return pixel_unshuffle(x, downscale_factor)
+
+
+class ChannelShuffle(Elementwise):
+    def call(self, x, groups): return channel_shuffle(x, groups)
+
+
+class Upsample(Elementwise):
+    def call(self, x, *args, **how): return interpolate(x, *args, **how)
+
+
+class UpsamplingNearest2d(Elementwise):
+    def call(self, x, size=None, scale_factor=None): return interpolate(x, size, scale_factor)
+
+
+class UpsamplingBilinear2d(Elementwise):
+    def call(self, x, size=None, scale_factor=None): return interpolate(x, size, scale_factor, 'bilinear', True)
+
+
+class Unfold(Elementwise):
+    def call(self, x, *args, **how): return F_unfold(x, *args, **how)
+
+
+class Fold(Elementwise):
+    def call(self, x, *args, **how): return F_fold(x, *args, **how)
+
+
+class Padding(Module):
+    mode, fill = 'constant', 0
+
+    def __init__(self, padding, value=None):
+        self.padding, self.value = of_dims(padding, 2 * self.dims), self.fill if value is None else value
+
+    def forward(self, x): return F_pad(x, self.padding, self.mode, self.value)
+
+
+
+class Flatten(Elementwise):
+    def call(self, x, start_dim=1, end_dim=-1): return flatten(x, start_dim, end_dim)
+
+
+class Unflatten(Elementwise):
+    def call(self, x, dim, unflattened_size): return unflatten(x, dim, unflattened_size)
+
+
+class ZeroPad1d(Padding):
+    dims, mode = 1, 'constant'
+
+
+class ZeroPad2d(Padding):
+    dims, mode = 2, 'constant'
+
+
+class ZeroPad3d(Padding):
+    dims, mode = 3, 'constant'
+
+
+class ConstantPad1d(Padding):
+    dims, mode = 1, 'constant'
+
+
+class ConstantPad2d(Padding):
+    dims, mode = 2, 'constant'
+
+
+class ConstantPad3d(Padding):
+    dims, mode = 3, 'constant'
+
+
+class ReflectionPad1d(Padding):
+    dims, mode = 1, 'reflect'
+
+
+class ReflectionPad2d(Padding):
+    dims, mode = 2, 'reflect'
+
+
+class ReflectionPad3d(Padding):
+    dims, mode = 3, 'reflect'
+
+
+class ReplicationPad1d(Padding):
+    dims, mode = 1, 'replicate'
+
+
+class ReplicationPad2d(Padding):
+    dims, mode = 2, 'replicate'
+
+
+class ReplicationPad3d(Padding):
+    dims, mode = 3, 'replicate'
+
+
+class CircularPad1d(Padding):
+    dims, mode = 1, 'circular'
+
+
+class CircularPad2d(Padding):
+    dims, mode = 2, 'circular'
+
+
+class CircularPad3d(Padding):
+    dims, mode = 3, 'circular'

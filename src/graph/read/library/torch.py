@@ -1,0 +1,302 @@
+# What the graph reader knows of PyTorch, in terms of the primitives of graph.def (`prim.exp(x)`; prims.c lists them).
+# The files of this folder are embedded, and read by graph/read alone, this one first, module.py second, all into one set
+# of names: Python's syntax, run while a program is read.
+#
+# A call looks for the most special name that is here:
+#     torch.ops.aten.add.Tensor   aten_add_Tensor, aten_add, add      (the overload `default` has no name)
+#     torch.ops.prims.fma         prims_fma, fma
+#     torch.nn.functional.gelu    F_gelu, gelu
+#     torch.relu                  torch_relu, relu
+#     x.sum()                     tensor_sum, sum
+#
+# Gradients are those of the primitives (grad.py). Where PyTorch defines another, at a kink mostly, the function says it
+# by prim.detach(y, twin): y, whose gradient is that of twin; prim.detach(y) has none. What only gradients need is gone
+# from a program that has none. prim.differentiate(y, [x], f) has its own rule: f(gradient of y, x) gives that of each x.
+
+
+# ---- elementwise ----
+
+def abs(x): return prim.abs(x)
+def neg(x): return prim.neg(x)
+def exp(x): return prim.exp(x)
+def exp2(x): return prim.exp2(x)
+def expm1(x): return prim.expm1(x)
+def log(x): return prim.log(x)
+def log2(x): return prim.log2(x)
+def log1p(x): return prim.log1p(x)
+def sqrt(x): return prim.sqrt(x)
+def rsqrt(x): return prim.rsqrt(x)
+def sin(x): return prim.sin(x)
+def cos(x): return prim.cos(x)
+def tan(x): return prim.tan(x)
+def asin(x): return prim.asin(x)
+def acos(x): return prim.acos(x)
+def atan(x): return prim.atan(x)
+def atan2(x, y): return prim.atan2(x, y)
+def sinh(x): return prim.sinh(x)
+def cosh(x): return prim.cosh(x)
+def tanh(x): return prim.tanh(x)
+def sigmoid(x): return prim.sigmoid(x)
+def erf(x): return prim.erf(x)
+def floor(x): return prim.floor(x) if prim.is_float(x.dtype) else x
+def ceil(x): return prim.ceil(x) if prim.is_float(x.dtype) else x
+def trunc(x): return prim.trunc(x) if prim.is_float(x.dtype) else x
+def round(x): return prim.round(x) if prim.is_float(x.dtype) else x
+def minimum(x, y): return prim.minimum(x, y)
+def maximum(x, y): return prim.maximum(x, y)
+def fma(x, y, z): return prim.fma(x, y, z)
+def mul(x, y): return x * y
+def true_divide(x, y): return x / y
+def add(x, y, *, alpha=1): return x + (y if alpha == 1 else y * alpha)
+def sub(x, y, *, alpha=1): return x - (y if alpha == 1 else y * alpha)
+def rsub(x, y, *, alpha=1): return y - (x if alpha == 1 else x * alpha)
+def reciprocal(x): return 1 / x
+def square(x): return x * x
+def relu(x, inplace=False): return prim.detach(prim.maximum(x, 0), prim.where(x <= 0, 0, x))
+def eq(x, y): return x == y
+def ne(x, y): return x != y
+def lt(x, y): return x < y
+def le(x, y): return x <= y
+def gt(x, y): return x > y
+def ge(x, y): return x >= y
+def bitwise_and(x, y): return x & y
+def bitwise_or(x, y): return x | y
+def bitwise_xor(x, y): return x ^ y
+def bitwise_not(x): return ~x
+def to_bool(x): return prim.convert(x, torch.bool)
+def logical_and(x, y): return to_bool(x) & to_bool(y)
+def logical_or(x, y): return to_bool(x) | to_bool(y)
+def logical_xor(x, y): return to_bool(x) ^ to_bool(y)
+def logical_not(x): return ~to_bool(x)
+def isnan(x): return x != x
+def isinf(x): return prim.abs(x) == math.inf
+def sign(x): return prim.where(x > 0, 1, prim.where(x < 0, -1, 0)).to(x.dtype)
+def floor_divide(x, y): return prim.floordiv(x, y)
+
+
+def multiply(x, y): return x * y
+def subtract(x, y, *, alpha=1): return sub(x, y, alpha=alpha)
+def divide(x, y, *, rounding_mode=None): return div(x, y, rounding_mode=rounding_mode)
+def negative(x): return prim.neg(x)
+def positive(x): return x
+def absolute(x): return prim.abs(x)
+def fix(x): return trunc(x)
+def frac(x): return x - prim.trunc(x)
+def arcsin(x): return prim.asin(x)
+def arccos(x): return prim.acos(x)
+def arctan(x): return prim.atan(x)
+def arctan2(x, y): return prim.atan2(x, y)
+def greater(x, y): return x > y
+def greater_equal(x, y): return x >= y
+def less(x, y): return x < y
+def less_equal(x, y): return x <= y
+def not_equal(x, y): return x != y
+def isfinite(x): return prim.abs(x) < math.inf
+def isposinf(x): return x == math.inf
+def isneginf(x): return x == -math.inf
+def isclose(x, y, rtol=1e-05, atol=1e-08): return (x == y) | (prim.abs(x - y) <= atol + prim.abs(y) * rtol)
+def log10(x): return prim.log2(x) * 0.30102999566398120
+def asinh(x): return sign(x) * prim.log1p(prim.abs(x) + x * x / (prim.sqrt(x * x + 1) + 1))
+def acosh(x): return prim.log(x + prim.sqrt((x - 1) * (x + 1)))
+def atanh(x): return 0.5 * (prim.log1p(x) - prim.log1p(-x))
+def arcsinh(x): return asinh(x)
+def arccosh(x): return acosh(x)
+def arctanh(x): return atanh(x)
+def erfc(x): return 1 - prim.erf(x)
+def expit(x): return prim.sigmoid(x)
+def logit(x, eps=None): return prim.log(x / (1 - x)) if eps is None else logit(clamp(x, eps, 1 - eps))
+def hypot(x, y): return prim.sqrt(x * x + y * y)
+def deg2rad(x): return x * 0.017453292519943295
+def rad2deg(x): return x * 57.29577951308232
+def copysign(x, y): return prim.where(signbit(y), -prim.abs(x), prim.abs(x))
+def signbit(x): return (x < 0) | (1 / x < 0) if prim.is_float(x.dtype) else x < 0
+def sgn(x): return sign(x)
+def heaviside(x, values): return prim.where(x == 0, values, prim.where(x > 0, 1, 0)).to(x.dtype)
+def xlogy(x, y): return prim.where(y != y, y, prim.where(x == 0, 0, x * prim.log(prim.where(x == 0, 1, y))))
+def sinc(x): return prim.where(x == 0, 1, prim.sin(x * math.pi) / prim.where(x == 0, 1, x * math.pi))
+def float_power(x, y): return pow(prim.convert(x, torch.float64), prim.convert(y, torch.float64) if isinstance(y, torch.Tensor) else y)
+def logaddexp(x, y): return prim.where(x == y, x + 0.6931471805599453, prim.maximum(x, y) + prim.log1p(prim.exp(-prim.abs(x - y))))
+def logaddexp2(x, y): return logaddexp(x * 0.6931471805599453, y * 0.6931471805599453) * 1.4426950408889634
+def fmax(x, y): return prim.where(x != x, y, prim.where(y != y, x, prim.maximum(x, y)))
+def fmin(x, y): return prim.where(x != x, y, prim.where(y != y, x, prim.minimum(x, y)))
+
+
+def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    most = {'torch.float64': 1.7976931348623157e308, 'torch.float32': 3.4028234663852886e38, 'torch.float16': 65504.0, 'torch.bfloat16': 3.3895313892515355e38}
+    if not prim.is_float(x.dtype):
+        return x
+    high, low = most[str(x.dtype)] if posinf is None else posinf, -most[str(x.dtype)] if neginf is None else neginf
+    return prim.where(x != x, nan or 0.0, prim.where(x == math.inf, high, prim.where(x == -math.inf, low, x))).to(x.dtype)
+
+
+def div(x, y, *, rounding_mode=None):
+    if rounding_mode == 'floor':
+        return prim.floordiv(x, y)
+    if rounding_mode == 'trunc':
+        q = x / y
+        t = prim.result_type(x, y)
+        return prim.trunc(q) if prim.is_float(t) else prim.convert(prim.trunc(prim.convert(x, torch.float64) / y), t)
+    return x / y
+
+
+def remainder(x, y):
+    if prim.is_float(prim.result_type(x, y)):
+        return x - prim.floor(x / y) * y
+    return x - prim.floordiv(x, y) * y
+
+
+def fmod(x, y): return prim.rem(x, y)
+
+
+def pow(x, y):
+    if isinstance(y, (int, float)) and isinstance(x, torch.Tensor):
+        if y == 0:
+            return full_like(x, 1)
+        if y == 1:
+            return x
+        if y == 2:
+            return x * x
+        if y == 3:
+            return x * x * x
+        if y == 4:
+            return square(x * x)
+        if prim.is_float(x.dtype):
+            if y == 0.5:
+                return prim.sqrt(x)
+            if y == -0.5:
+                return prim.rsqrt(x)
+            if y == -1:
+                return 1 / x
+        elif isinstance(y, int) and y > 0:
+            r = x
+            for _ in range(y - 1):
+                r = r * x
+            return r
+    t = prim.result_type(x, y)
+    if not prim.is_float(t):
+        return prim.convert(prim.round(prim.pow(prim.convert(x, torch.float64), prim.convert(y, torch.float64))), t)
+    return prim.pow(x, y)
+
+
+def where(condition, x, y): return prim.where(condition, x, y)
+def masked_fill(x, mask, value): return prim.where(mask, value, x).to(x.dtype)
+
+
+def clamp(x, min=None, max=None):
+    if min is not None:
+        x = clamp_min(x, min)
+    return x if max is None else clamp_max(x, max)
+
+
+# At a bound that is a number there is no gradient; a tensor has a part of it.
+def clamp_min(x, min): return prim.maximum(x, min) if isinstance(min, torch.Tensor) else with_twin(prim.maximum(x, min), prim.where(x > min, x, 0))
+def clamp_max(x, max): return prim.minimum(x, max) if isinstance(max, torch.Tensor) else with_twin(prim.minimum(x, max), prim.where(x < max, x, 0))
+def with_twin(y, twin): return prim.detach(y, prim.convert(twin, y.dtype))
+def clip(x, min=None, max=None): return clamp(x, min, max)
+def lerp(x, end, weight): return x + weight * (end - x)
+def addcmul(x, a, b, *, value=1): return x + a * b * value
+def addcdiv(x, a, b, *, value=1): return x + a / b * value
+
+
+# ---- types, copies ----
+
+def device(type, index=None): return type
+
+def prims_convert_element_type(x, dtype): return prim.convert(x, dtype)
+def aten__to_copy(x, *, dtype=None, **how): return x if dtype is None else prim.convert(x, dtype)
+
+
+def tensor_to(x, *what, dtype=None, **how):
+    for w in what:
+        if isinstance(w, torch.Tensor):
+            dtype = w.dtype
+        elif is_dtype(w):
+            dtype = w
+    return x if dtype is None else prim.convert(x, dtype)
+
+
+def is_dtype(x): return not isinstance(x, (str, bool, int, float, torch.Tensor)) and x is not None and prim.is_dtype(x)
+def tensor_float(x): return prim.convert(x, torch.float32)
+def tensor_double(x): return prim.convert(x, torch.float64)
+def tensor_half(x): return prim.convert(x, torch.float16)
+def tensor_bfloat16(x): return prim.convert(x, torch.bfloat16)
+def tensor_long(x): return prim.convert(x, torch.int64)
+def tensor_int(x): return prim.convert(x, torch.int32)
+def tensor_bool(x): return prim.convert(x, torch.bool)
+def type_as(x, y): return prim.convert(x, y.dtype)
+def alias(x): return x
+def detach(x): return prim.share(x)
+def clone(x, *, memory_format=None): return prim.detach(x, x)
+def contiguous(x, memory_format=None): return x
+def aten_copy_(x, value, non_blocking=False): return prim.write(x, value)
+def tensor_cuda(x): return x
+def tensor_cpu(x): return x
+def tensor_requires_grad_(x, requires_grad=True): return prim.requires_grad(x, requires_grad)
+def tensor_retain_grad(x): prim.requires_grad(x, True)
+
+
+# ---- creation ----
+
+def sizes_of(size): return size[0] if len(size) == 1 and isinstance(size[0], (list, tuple)) else size
+def or_float(dtype): return torch.float32 if dtype is None else dtype
+def type_of(value): return torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.float32
+def full(size, value, *, dtype=None, **how): return prim.full(size, value, type_of(value) if dtype is None else dtype)
+def zeros(*size, dtype=None, **how): return prim.full(sizes_of(size), 0, or_float(dtype))
+def ones(*size, dtype=None, **how): return prim.full(sizes_of(size), 1, or_float(dtype))
+def empty(*size, dtype=None, **how): return prim.full(sizes_of(size), 0, or_float(dtype))
+def full_like(x, value, *, dtype=None, **how): return prim.full(x.shape, value, x.dtype if dtype is None else dtype)
+def zeros_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
+def ones_like(x, *, dtype=None, **how): return full_like(x, 1, dtype=dtype)
+def empty_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
+def new_ones(x, size, *, dtype=None, **how): return prim.full(size, 1, x.dtype if dtype is None else dtype)
+def new_zeros(x, size, *, dtype=None, **how): return prim.full(size, 0, x.dtype if dtype is None else dtype)
+def new_full(x, size, value, *, dtype=None, **how): return prim.full(size, value, x.dtype if dtype is None else dtype)
+def new_empty(x, size, *, dtype=None, **how): return new_zeros(x, size, dtype=dtype)
+def scalar_tensor(value, *, dtype=None, **how): return prim.full([], value, or_float(dtype))
+
+
+def arange(start, end=None, step=1, *, dtype=None, **how):
+    if end is None:
+        start, end = 0, start
+    if isinstance(start, float) or isinstance(end, float) or isinstance(step, float):
+        n = math.ceil((end - start) / step)
+        return prim.iota(n, 0, 1, or_float(dtype)) * step + start
+    n = (end - start + step - 1) // step if step > 0 else (start - end - step - 1) // -step
+    return prim.iota(n, start, step, torch.int64 if dtype is None else dtype)
+
+
+def prims_iota(n, *, start=0, step=1, dtype=None, **how): return prim.iota(n, start, step, dtype)
+def logspace(start, end, steps, base=10.0, *, dtype=None, **how): return pow(base, linspace(start, end, steps, dtype=dtype))
+def linspace(start, end, steps, *, dtype=None, **how): return prim.iota(steps, 0, 1, or_float(dtype)) * ((end - start) / (steps - 1) if steps > 1 else 0) + start
+def rand(*size, dtype=None, **how): return prim.uniform(sizes_of(size), or_float(dtype))
+def rand_like(x, **how): return prim.uniform(x.shape, x.dtype)
+def prims_nereid_seed(x): return prim.seed(x)  # from here on random numbers are those of this input
+
+
+def eye(n, m=None, *, dtype=None, **how):
+    m = n if m is None else m
+    return prim.convert(unsqueeze(arange(n), 1) == arange(m), or_float(dtype))
+
+
+def tensor(data, *, dtype=None, **how):
+    if isinstance(data, (list, tuple)):
+        parts = [tensor(d, dtype=dtype) for d in data]
+        t = prim.result_type(*parts)
+        return stack([prim.convert(p, t) for p in parts], 0)
+    return prim.full([], data, type_of(data) if dtype is None else dtype)
+
+
+# ---- lists of tensors, as optimizers have them ----
+
+def aten__foreach_add_List(xs, ys, *, alpha=1): return [add(x, y, alpha=alpha) for x, y in zip(xs, ys)]
+def aten__foreach_add(xs, y): return [x + y for x in xs]
+def aten__foreach_sub_List(xs, ys, *, alpha=1): return [sub(x, y, alpha=alpha) for x, y in zip(xs, ys)]
+def aten__foreach_sub(xs, y): return [x - y for x in xs]
+def aten__foreach_mul_List(xs, ys): return [x * y for x, y in zip(xs, ys)]
+def aten__foreach_mul(xs, y): return [x * y for x in xs]
+def aten__foreach_div_List(xs, ys): return [x / y for x, y in zip(xs, ys)]
+def aten__foreach_div(xs, y): return [x / y for x in xs]
+def aten__foreach_neg(xs): return [-x for x in xs]
+def aten__foreach_sqrt(xs): return [prim.sqrt(x) for x in xs]
+def aten__foreach_reciprocal(xs): return [1 / x for x in xs]
+def aten__foreach_pow_ScalarAndTensor(x, ys): return [pow(x, y) for y in ys]

@@ -1,0 +1,389 @@
+"""Launches: arguments, grids, defaults, options, what they return."""
+import array
+import collections
+import ctypes
+import gc
+import os
+import threading
+import unittest
+
+import nereid
+import nereid.triton as triton
+import nereid.triton.language as tl
+from kit import add, fill, floats, zeros
+
+SCALE = tl.constexpr(3)
+CHANGING = tl.constexpr(5)
+
+
+@triton.jit
+def helper(x, y=2):
+    return x * y
+
+
+@triton.jit
+def surroundings(out_ptr, KIND: tl.constexpr):
+    i = tl.arange(0, 16)
+    x = helper(i) + SCALE
+    if KIND == "square":
+        x = x * x
+    tl.store(out_ptr + i, x)
+
+
+@triton.jit
+def reads_changing(out_ptr):
+    tl.store(out_ptr, CHANGING)
+
+
+class Launches(unittest.TestCase):
+    def test_buffers(self):
+        x, y, out = floats(100), floats(100, 2), zeros(100)
+        kernel = add[(triton.cdiv(100, 64),)](x, y, out, 100, BLOCK=64)
+        self.assertEqual(list(out), list(array.array("f", (a + b for a, b in zip(x, y)))))
+        self.assertEqual(kernel.metadata.num_warps, 4)
+        self.assertIn("tile.load" if "tile.load" in kernel.asm["ttir"] else "load", kernel.asm["ttir"])
+        self.assertIn("for", kernel.asm["c"])
+
+    def test_grids(self):
+        x, out = floats(200), zeros(200)
+        seen = []
+
+        def grid(meta):
+            seen.append(sorted(meta))
+            return (triton.cdiv(meta["n"], meta["BLOCK"]), 1)
+
+        add[grid](x, x, out, 200, BLOCK=64)
+        self.assertEqual(list(out), [2 * v for v in x])
+        self.assertEqual(seen, [["BLOCK", "n", "out_ptr", "x_ptr", "y_ptr"]])
+        add[[4]](x, x, out, n=200, BLOCK=64)
+        with self.assertRaisesRegex(ValueError, "one to three dimensions, not 4"):
+            add[(1, 1, 1, 1)](x, x, out, 200, BLOCK=64)
+        with self.assertRaisesRegex(ValueError, "65535"):
+            add[(1, 70000)](x, x, out, 200, BLOCK=64)
+        with self.assertRaises(TypeError):
+            add[("a",)](x, x, out, 200, BLOCK=64)
+
+    def test_names_and_defaults(self):
+        out = zeros(64)
+        fill[(1,)](out, value=2.5)
+        self.assertEqual(list(out), [2.5] * 64)
+        fill[(1,)](value=1, out_ptr=out, BLOCK=32)
+        self.assertEqual(list(out), [1.0] * 32 + [2.5] * 32)
+        for args, kwargs, says in [((out,), {}, "missing a required argument: 'value'"),
+                                   ((out, 1, 64, 5), {}, "takes 3 arguments but 4"),
+                                   ((out, 1), {"value": 2}, "multiple values for argument 'value'")]:
+            with self.assertRaisesRegex(TypeError, says):
+                fill[(1,)](*args, **kwargs)
+        with self.assertRaisesRegex(KeyError, "num_wraps"):
+            fill[(1,)](out, 1, num_wraps=4)
+        with self.assertRaises(AssertionError):
+            fill[(1,)](out, 1, num_warps=3)
+
+    def test_kinds_of_numbers(self):
+        out = zeros(64, "q")
+        for value in (0, 1, 16, 2**31, -2**63, True, 2**63 - 1):
+            fill[(1,)](out, value)
+            self.assertEqual(out[0], int(value))
+        unsigned = zeros(64, "Q")
+        fill[(1,)](unsigned, 2**64 - 1)
+        self.assertEqual(unsigned[0], 2**64 - 1)
+        with self.assertRaisesRegex(OverflowError, "'value'"):
+            fill[(1,)](out, 2**64)
+        with self.assertRaisesRegex(OverflowError, "'value'"):
+            fill[(1,)](out, -2**63 - 1)
+
+    def test_surroundings(self):
+        out = zeros(16, "i")
+        surroundings[(1,)](out, "plain")
+        self.assertEqual(list(out), [2 * i + 3 for i in range(16)])
+        surroundings[(1,)](out, KIND="square")
+        self.assertEqual(list(out), [(2 * i + 3)**2 for i in range(16)])
+
+    def test_closures(self):
+        def make(scale, function):
+            @triton.jit
+            def kernel(out_ptr):
+                tl.store(out_ptr, function(scale))
+            return kernel
+
+        @triton.jit
+        def next_one(x):
+            return x + 1
+
+        out = zeros(1, "i")
+        for scale, function, want in [(7, helper, 14), (9, helper, 18), (9, next_one, 10)]:
+            make(tl.constexpr(scale), function)[(1,)](out)
+            self.assertEqual(out[0], want)
+
+    def test_functions_as_arguments(self):
+        @triton.jit
+        def apply(out_ptr, f: tl.constexpr, dtype: tl.constexpr):
+            tl.store(out_ptr, tl.cast(f(4), dtype) if dtype == tl.float32 else f(5))
+
+        out = zeros(1)
+        apply[(1,)](out, helper, tl.float32)
+        self.assertEqual(out[0], 8)
+        apply[(1,)](out, helper, None)
+        self.assertEqual(out[0], 10)
+
+    def test_constexpr_functions(self):
+        calls = []
+
+        @triton.constexpr_function
+        def folded(n, by=1):
+            calls.append((n, by))
+            return n * 10 + by
+
+        @triton.jit
+        def kernel(out_ptr, N: tl.constexpr):
+            tl.store(out_ptr, folded(N, by=2) + triton.next_power_of_2(N))
+
+        out = zeros(1, "i")
+        kernel[(1,)](out, 5)
+        self.assertEqual(out[0], 52 + 8)
+        self.assertIn((5, 2), calls)
+        self.assertEqual(folded(3), 31)
+
+    def test_tuples(self):
+        Pair = collections.namedtuple("Pair", "first second")
+
+        @triton.jit
+        def kernel(out_ptr, pair, plain):
+            tl.store(out_ptr, pair.first * 10 + pair.second)
+            tl.store(out_ptr + 1, plain[0] + plain[1][0])
+
+        out = zeros(2, "i")
+        kernel[(1,)](out, Pair(4, 2), (3, (5,)))
+        self.assertEqual(list(out), [42, 8])
+
+    def test_a_changed_global(self):
+        global CHANGING
+        out = zeros(1, "i")
+        reads_changing[(1,)](out)
+        self.assertEqual(out[0], 5)
+        CHANGING = tl.constexpr(6)
+        try:
+            with self.assertRaisesRegex(RuntimeError, "CHANGING has changed since we compiled"):
+                reads_changing[(1,)](out)
+        finally:
+            CHANGING = tl.constexpr(5)
+        reads_changing[(1,)](out)
+
+    def test_specializations(self):
+        seen = []
+
+        @triton.jit(do_not_specialize=["b"])
+        def kernel(out_ptr, a, b):
+            tl.store(out_ptr, a + b)
+
+        out = zeros(1, "i")
+        for a, b in [(1, 1), (16, 16), (3, 3), (5, 5), (32, 7), (2**40, 1)]:
+            seen.append(kernel[(1,)](out, a, b))
+        self.assertIsNot(seen[0], seen[1])
+        self.assertIs(seen[2], seen[3])
+        self.assertIs(seen[1], seen[4])
+        self.assertEqual(len(set(map(id, seen))), 4)
+
+    def test_warmup(self):
+        out = zeros(64)
+        kernel = fill.warmup(out, 3.0, grid=(1,))
+        self.assertEqual(out[0], 0)
+        self.assertIs(fill[(1,)](out, 4.0), kernel)
+        self.assertEqual(out[0], 4)
+
+    def test_many_at_once(self):
+        kernels = []
+        for n in range(6):
+            @triton.jit
+            def kernel(out_ptr, N: tl.constexpr):
+                tl.store(out_ptr + tl.arange(0, 16), tl.arange(0, 16) * N)
+            kernels.append(kernel)
+        out = zeros(16, "i")
+        made = nereid.precompile([(k, (out,), {"N": n}) for n, k in enumerate(kernels)])
+        self.assertEqual(len(made), 6)
+        for n, k in enumerate(kernels):
+            self.assertIs(k[(1,)](out, N=n), made[n])
+            self.assertEqual(out[3], 3 * n)
+
+    def test_threads(self):
+        wrong = []
+
+        def work(seed):
+            x, out = floats(128, seed), zeros(128)
+            for _ in range(50):
+                add[(2,)](x, x, out, 128, BLOCK=64)
+                if list(out) != [2 * v for v in x]:
+                    wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_hooks(self):
+        seen = []
+
+        def enter(metadata):
+            seen.append(metadata.get()["name"])
+
+        out = zeros(64)
+        hooks = triton.knobs.runtime.launch_enter_hook
+        hooks.add(enter)
+        try:
+            fill[(1,)](out, 1.0)
+        finally:
+            hooks.remove(enter)
+        fill[(1,)](out, 2.0)
+        self.assertEqual(seen, ["fill"])
+        before = triton.jit(fill.fn)
+        before.add_pre_run_hook(lambda *args, **kwargs: seen.append(args[1]))
+        before[(1,)](out, 3.0)
+        self.assertEqual(seen, ["fill", 3.0])
+
+
+class BadInput(unittest.TestCase):
+    def test_read_only(self):
+        data = bytes(floats(64))
+        out = zeros(64)
+        view = memoryview(data).cast("f")
+        add[(1,)](view, view, out, 64, BLOCK=64)
+        with self.assertRaisesRegex(ValueError, "'out_ptr' is read-only, and the kernel writes it"):
+            add[(1,)](out, out, view, 64, BLOCK=64)
+
+    def test_empty(self):
+        empty = zeros(0)
+        add[(1,)](empty, empty, empty, 0, BLOCK=64)
+        add[(0,)](empty, empty, empty, 0, BLOCK=64)
+
+    def test_what_is_no_argument(self):
+        out = zeros(64)
+        for value in ([1, 2], {"a": 1}, 3j, object()):
+            with self.assertRaises((TypeError, triton.CompilationError), msg=repr(value)):
+                fill[(1,)](out, value)
+        with self.assertRaisesRegex(TypeError, "elements of a type that kernels do not have"):
+            fill[(1,)](memoryview(b"abcd").cast("c"), 1)
+
+    def test_no_source(self):
+        names = {"tl": tl, "triton": triton}
+        with self.assertRaisesRegex(ValueError, "should be defined in a Python file"):
+            exec("@triton.jit\ndef kernel(out_ptr):\n    tl.store(out_ptr, 1)\n", names)
+
+    def test_called_outside(self):
+        with self.assertRaisesRegex(RuntimeError, "Cannot call @triton.jit"):
+            add(1, 2, 3, 4, 5)
+        with self.assertRaisesRegex(ValueError, "Did you forget to add @triton.jit"):
+            tl.arange(0, 4)
+
+    def test_errors_have_places(self):
+        @triton.jit
+        def inner(x):
+            return x + missing  # noqa: F821
+
+        @triton.jit
+        def outer(out_ptr):
+            tl.store(out_ptr, inner(1))
+
+        with self.assertRaises(triton.CompilationError) as caught:
+            outer[(1,)](zeros(1))
+        text = str(caught.exception)
+        for part in ("missing", "return x + missing", "^", os.path.basename(__file__), "inner(1)"):
+            self.assertIn(part, text)
+        self.assertIsInstance(caught.exception, triton.TritonError)
+
+    def test_a_failing_constexpr_function(self):
+        @triton.constexpr_function
+        def fails(n):
+            raise KeyError("no such size")
+
+        @triton.jit
+        def kernel(out_ptr):
+            tl.store(out_ptr, fails(1))
+
+        with self.assertRaisesRegex(triton.CompilationError, "no such size"):
+            kernel[(1,)](zeros(1))
+
+    def test_what_static_assert_raises(self):
+        @triton.jit
+        def kernel(N: tl.constexpr):
+            tl.static_assert(N > 3, "N is small")
+
+        with self.assertRaisesRegex(triton.compiler.CompileTimeAssertionFailure, "N is small"):
+            kernel[(1,)](2)
+
+    def test_device_assert(self):
+        @triton.jit
+        def kernel(n):
+            tl.device_assert(n > 3, "n is small")
+
+        kernel[(1,)](5, debug=True)
+        with self.assertRaisesRegex(nereid.KernelFault, "n is small"):
+            kernel[(1,)](2, debug=True)
+
+    def test_fork(self):
+        out = zeros(64)
+        fill[(1,)](out, 1.0)
+        child = os.fork()
+        if not child:
+            good = 1
+            try:
+                fill[(1,)](out, 2.0)
+                good = 0 if out[0] == 2 else 2
+            finally:
+                os._exit(good)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(out[0], 1)
+
+    def test_nothing_leaks(self):
+        out = zeros(64)
+        statm = open("/proc/self/statm")
+
+        def resident():
+            statm.seek(0)
+            return int(statm.read().split()[1]) * 4096
+
+        def launches(n):
+            launch = fill[(1,)]
+            for _ in range(n):
+                fill[(0,)](out, 1.0)
+                launch(out, value=2.0, num_warps=4)
+
+        with statm:
+            launches(2000)
+            gc.collect()
+            before = resident()
+            launches(100000)
+            self.assertLess(resident() - before, 1 << 20)
+
+
+class Arrays(unittest.TestCase):
+    def test_ctypes(self):
+        out = (ctypes.c_int32 * 64)()
+        fill[(1,)](out, 7)
+        self.assertEqual(list(out), [7] * 64)
+
+    def test_cuda_memory_on_a_machine_without(self):
+        class Cuda:
+            __cuda_array_interface__ = {"data": (4096, False), "typestr": "<f4", "shape": (64,), "version": 3}
+
+        out = zeros(64)
+        with self.assertRaisesRegex(ValueError, "'out_ptr' lies on the host, but another one of this launch"):
+            add[(1,)](Cuda(), Cuda(), out, 64, BLOCK=64)
+
+    def test_numpy(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no NumPy here")
+        x = numpy.arange(64, dtype=numpy.float32)
+        out = numpy.zeros_like(x)
+        add[(1,)](x, x, out, numpy.int64(64), BLOCK=64)
+        self.assertTrue((out == 2 * x).all())
+        half = numpy.zeros(64, numpy.float16)
+        fill[(1,)](half, numpy.float32(1.5))
+        self.assertEqual(half[63], 1.5)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,215 @@
+"""With PyTorch, where it is there: tensors, and torch.compile."""
+import copy
+import subprocess
+import sys
+import unittest
+import warnings
+
+import nereid
+import nereid.triton as triton
+from kit import add, fill
+
+try:
+    import torch
+    import nereid._dynamo
+except ImportError:
+    torch = None
+
+
+@unittest.skipIf(torch is None, "no PyTorch here")
+class Torch(unittest.TestCase):
+    def test_tensors(self):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8):
+            x, out = torch.arange(100).to(dtype), torch.zeros(100, dtype=dtype)
+            add[(triton.cdiv(100, 64),)](x, x, out, 100, BLOCK=64)
+            self.assertTrue(torch.equal(out, x + x))
+        part = torch.zeros(128)
+        fill[(1,)](torch.nn.Parameter(part[64:], requires_grad=False), 3.0)
+        self.assertEqual(part.tolist(), [0.0] * 64 + [3.0] * 64)
+        with self.assertRaisesRegex(ValueError, "neither on a CPU nor on a CUDA device"):
+            fill[(1,)](torch.empty(64, device="meta"), 1.0)
+
+    def test_microscaling(self):
+        from nereid.triton.tools.mxfp import MXFP4Tensor, MXScaleTensor
+        x = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -0.1, 9.0, -1e30, float("inf"), float("nan")])
+        rounded = [0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, -0.0, 6.0, -6.0, 6.0, 6.0]
+        small = MXFP4Tensor(x)
+        self.assertEqual(small.to(torch.float32).tolist(), rounded)
+        self.assertEqual(small.data[7], 8)
+        for shape, dim in ((12, 1), 0), ((3, 4), 1), ((4, 3), 1), ((3, 4), 0), ((1, 12), 0):
+            one = MXFP4Tensor(size=shape)
+            one.data = small.data.reshape(shape)
+            packed = one.to_packed_tensor(dim)
+            self.assertEqual(packed.shape[dim], (shape[dim] + 1) // 2)
+            self.assertTrue(torch.equal(one.unpack_packed_tensor(packed, dim, shape), one.data))
+        self.assertEqual(MXFP4Tensor(torch.tensor([1.0, -6.0])).to_packed_tensor(0).tolist(), [0xF2])
+        scales = MXScaleTensor(torch.tensor([1.0, 0.9, 3.0, 2.0**-126, 3e38, 0.0, -1.0, float("nan"), float("inf")]))
+        self.assertEqual(scales.data.tolist(), [127, 126, 128, 1, 254, 255, 255, 255, 255])
+        self.assertEqual(scales.to(torch.float32)[:4].tolist(), [1.0, 0.5, 2.0, 2.0**-126])
+        self.assertTrue(scales.to(torch.float32)[5:].isnan().all())
+        drawn = MXScaleTensor(size=(100,)).random(0.25, 4.0).to(torch.float32)
+        self.assertTrue(((0.25 <= drawn) & (drawn <= 4)).all())
+
+    def test_cublas(self):
+        from nereid.triton._C.libtriton import nvidia
+        a, b, c = torch.rand(3, 5), torch.rand(4, 5), torch.zeros(3, 4)
+        nvidia.cublas.CublasLt(torch.empty(1)).matmul(a, b, c)
+        torch.testing.assert_close(c, a @ b.T)
+        with self.assertRaisesRegex(ImportError, "cannot import name 'ir'"):
+            from nereid.triton._C.libtriton import ir  # noqa: F401
+
+    def compiled(self, f, *args, reason=None, **options):
+        """f compiled, on the arguments; results as PyTorch has them, lying as PyTorch has them. reason: PyTorch runs a
+        part, and why; None: it runs nothing."""
+        torch._dynamo.reset()
+        nereid._dynamo._named.clear()
+        wanted = f(*[a.clone() if isinstance(a, torch.Tensor) and a.is_contiguous() else a for a in args])
+        g = torch.compile(f, backend=nereid.torch_backend, **options)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            got = g(*args)
+        said = [str(w.message) for w in said if "nereid" in str(w.message)]
+        if reason is None:
+            self.assertEqual(said, [])
+        else:
+            self.assertTrue(any(reason in s for s in said), f"{reason!r} is wanted of {said}")
+        for w, a in zip(wanted if isinstance(wanted, tuple) else (wanted,), got if isinstance(got, tuple) else (got,)):
+            torch.testing.assert_close(a, w)
+            self.assertEqual(a.stride(), w.stride())
+        return g
+
+    def test_compile(self):
+        self.compiled(lambda x: (torch.softmax(x * 2, -1), x.t() + 1), torch.randn(64, 100))
+
+        def in_place(x, y):
+            x.mul_(2)
+            return x + y
+
+        a, b = torch.ones(8, 8), torch.ones(8, 8)
+        torch.testing.assert_close(torch.compile(in_place, backend=nereid.torch_backend)(a, b), torch.full((8, 8), 3.0))
+        self.assertEqual(a[0, 0], 2)
+
+    def test_how_tensors_lie(self):
+        x, y = torch.randn(8, 6), torch.randn(6, 8)
+        self.compiled(lambda x: (x + 1).t(), x)
+        self.compiled(lambda x: (x * 2, x.t(), x[1:3], x), x)  # views of an input, and the input
+        self.compiled(lambda x: (x * 2).unsqueeze(0).expand(3, 8, 6), x)
+        self.compiled(lambda x, y: x @ y, x[::2], y[:, ::2])  # with gaps
+        self.compiled(lambda x, y: x + y, x, y.t())
+        self.compiled(lambda x: x * 2 + 1, torch.randn(3, 1).expand(3, 5))
+        self.compiled(lambda x: (x.repeat(2, 3), x.sin().sort(-1)[0]), x)
+        self.compiled(lambda x: (x * 2, x.sum(), x.sum(0)), torch.randn(0, 5))
+        self.compiled(lambda x, y: (x * y, x + 1), torch.tensor(3.0), torch.tensor(2))
+        view = torch.compile(lambda x: x.t(), backend=nereid.torch_backend)(x)
+        self.assertEqual(view.data_ptr(), x.data_ptr())
+
+    def test_a_training_step(self):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(10, 20), torch.nn.GELU(), torch.nn.BatchNorm1d(20))
+        other = copy.deepcopy(model)
+        x = torch.randn(4, 10)
+
+        def gradients(f, parameters):
+            f(x).sin().sum().backward()
+            return [p.grad for p in parameters]
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            got = gradients(torch.compile(model, backend=nereid.torch_backend), model.parameters())
+        for g, want in zip(got, gradients(other, other.parameters())):
+            torch.testing.assert_close(g, want, rtol=1e-4, atol=1e-4)  # of 4 numbers near 1
+        for b, want in zip(model.buffers(), other.buffers()):
+            torch.testing.assert_close(b, want)
+
+    def test_sizes_that_change(self):
+        f = self.compiled(lambda x: ((x.sin() * x.shape[0]).sum(0), x.t() + 1, x.reshape(-1)), torch.randn(4, 3),
+                          dynamic=True)
+        made = []
+        before = nereid._dynamo._Program
+        nereid._dynamo._Program = lambda *a: made.append(a)
+        try:
+            for n in (5, 9, 17, 5):
+                x = torch.randn(n, 3)
+                torch.testing.assert_close(f(x)[0], (x.sin() * n).sum(0))
+        finally:
+            nereid._dynamo._Program = before
+        self.assertEqual(made, [])
+
+    def test_parts(self):
+        """What is not known runs in PyTorch, between what is."""
+        x = torch.randn(6, 6)
+        self.compiled(lambda x: torch.linalg.inv(x.sin() + 3 * torch.eye(6)).exp(), x, reason="aten.linalg_inv_ex")
+        self.compiled(lambda x: torch.fft.fft(x.sin()).abs().cos(), x, reason="aten._fft_r2c.default of complex64")
+
+        def written_behind(x):  # the old value is read by PyTorch, after ours has computed the new one
+            y = torch.linalg.inv(x + 3 * torch.eye(6))
+            x.add_(1)
+            return y + x
+
+        a, b = x.clone(), x.clone()
+        got, want = torch.compile(written_behind, backend=nereid.torch_backend)(a), written_behind(b)
+        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(a, b)
+
+    def test_embedding(self):
+        table = torch.nn.Embedding(50, 8, padding_idx=0)
+        other, x = copy.deepcopy(table), torch.tensor([[1, 4, 0, 4], [49, 1, 1, 2]])
+        f = torch.compile(lambda x: table(x).sin().sum(), backend=nereid.torch_backend)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            f(x).backward()
+        other(x).sin().sum().backward()
+        torch.testing.assert_close(table.weight.grad, other.weight.grad)
+
+    def test_random_numbers(self):
+        f = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.25) * 1, backend=nereid.torch_backend)
+        runs = []
+        for seed in (1, 1, 2):
+            torch.manual_seed(seed)
+            runs.append((f(torch.ones(1000)), f(torch.ones(1000))))
+        for i in range(2):
+            self.assertTrue(torch.equal(runs[0][i], runs[1][i]))
+            self.assertFalse(torch.equal(runs[0][i], runs[2][i]))
+        self.assertFalse(torch.equal(*runs[0]))
+        x = torch.ones(1000, requires_grad=True)
+        y = f(x)
+        y.sum().backward()
+        self.assertTrue(torch.equal(x.grad, y.detach()))
+        self.assertEqual(sorted(set(y.tolist())), [0.0, y.max().item()])
+
+    def test_inductor(self):
+        """Inductor's Triton kernels, on the CPU; in a process of its own, since `import triton` changes its meaning."""
+        program = """if True:
+            import copy
+            import nereid
+            nereid.use_in_inductor()
+            import torch
+            import torch._inductor.config
+            torch._inductor.config.cpu_backend = "triton"
+            torch._inductor.config.force_disable_caches = True
+
+            def step(f, model, x):
+                y = torch.softmax(f(x), -1)
+                y.square().sum().backward()
+                return [y, *(p.grad for p in model.parameters())]
+
+            model = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.GELU(), torch.nn.LayerNorm(24))
+            other, x = copy.deepcopy(model), torch.randn(5, 16)
+            for got, want in zip(step(torch.compile(model), model, x), step(other, other, x)):
+                torch.testing.assert_close(got, want)
+            from torch._inductor.runtime import triton_compat
+            assert triton_compat.triton.__name__ == "nereid.triton"
+        """
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+
+    def test_autocast(self):
+        layer, x = torch.nn.Linear(16, 16), torch.randn(4, 16)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            got, want = torch.compile(layer, backend=nereid.torch_backend)(x), layer(x)
+        self.assertEqual(got.dtype, torch.bfloat16)
+        torch.testing.assert_close(got, want)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,533 @@
+"""Triton's interface around launches: tuning, heuristics, knobs, measuring, `import triton`."""
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import nereid
+import nereid.triton as triton
+import nereid.triton.language as tl
+from kit import add, fill, floats, zeros
+
+
+def run(code, *options, **env):
+    """(status, output) of a Python process with this code."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.py")
+        with open(path, "w") as f:
+            f.write(textwrap.dedent(code))
+        p = subprocess.run([sys.executable, *options, path], capture_output=True, text=True, timeout=120,
+                           env={**os.environ, **env})
+        return p.returncode, p.stdout + p.stderr
+
+
+class Tuning(unittest.TestCase):
+    def test_autotune(self):
+        tried = []
+
+        def bench(call, quantiles):
+            call()
+            return [{16: 3.0, 32: 1.0, 64: 2.0}[tried[-1]]] * 3
+
+        configs = [triton.Config({"BLOCK": b}, num_warps=2, pre_hook=lambda args: tried.append(args["BLOCK"]))
+                   for b in (16, 32, 64)]
+        tuned = triton.autotune(configs, key=["n"], do_bench=bench)(add)
+        x, out = floats(100), zeros(100)
+        grid = lambda meta: (triton.cdiv(100, meta["BLOCK"]),)  # noqa: E731
+        tuned[grid](x, x, out, 100)
+        self.assertEqual(tried, [16, 32, 64, 32])
+        self.assertEqual(tuned.best_config.kwargs, {"BLOCK": 32})
+        self.assertEqual(list(out), [2 * v for v in x])
+        tuned[grid](x, x, out, 100)
+        self.assertEqual(tried[4:], [32])
+        tuned[grid](x, x, out, 90)
+        self.assertEqual(tried[5:], [16, 32, 64, 32])
+
+    def test_pruning(self):
+        configs = [triton.Config({"BLOCK": b}) for b in (16, 32, 64, 128)]
+        seen = []
+
+        def early(configs, named, **kwargs):
+            seen.append((sorted(named), kwargs["n"]))
+            return [c for c in configs if c.kwargs["BLOCK"] > 16]
+
+        tuned = triton.autotune(configs, key=["n"], prune_configs_by={
+            "early_config_prune": early, "perf_model": lambda BLOCK, **kw: BLOCK, "top_k": 1},
+            do_bench=lambda call, quantiles: [call(), 1.0][1:] * 3)(add)
+        x, out = floats(64), zeros(64)
+        tuned[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x, x, out, n=64)
+        self.assertEqual(tuned.best_config.kwargs, {"BLOCK": 32})
+        self.assertEqual(seen, [(["out_ptr", "x_ptr", "y_ptr"], 64)])
+
+    def test_a_config_that_does_not_fit(self):
+        @triton.jit
+        def kernel(out_ptr, N: tl.constexpr):
+            tl.static_assert(N < 32)
+            tl.store(out_ptr, N)
+
+        tuned = triton.autotune([triton.Config({"N": 64}), triton.Config({"N": 16})], key=[],
+                                do_bench=lambda call, quantiles: [call(), 1.0, 1.0][1:] + [1.0])(kernel)
+        out = zeros(1, "i")
+        tuned[(1,)](out)
+        self.assertEqual(out[0], 16)
+        with self.assertRaisesRegex(ValueError, "Conflicting meta-parameters: N"):
+            triton.autotune([triton.Config({"N": 8}), triton.Config({"N": 16})], key=[])(kernel)[(1,)](out, N=4)
+
+    def test_heuristics(self):
+        guessed = triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["n"])})(add)
+        x, out = floats(50), zeros(50)
+        guessed[(1,)](x, x, out, 50)
+        self.assertEqual(list(out), [2 * v for v in x])
+
+
+class Interface(unittest.TestCase):
+    def test_every_name_of_the_language(self):
+        """One table serves both: each name that the compiler has is there, and nothing else pretends to be."""
+        for _, name, *_ in nereid.language():
+            base, _, last = name.rpartition(".")
+            if base == "tl":
+                self.assertTrue(hasattr(tl, last), name)
+            elif base == "libdevice":
+                self.assertTrue(hasattr(tl.extra.cuda.libdevice, last), name)
+                self.assertTrue(hasattr(tl.extra.libdevice, last), name)
+
+    def test_types(self):
+        self.assertEqual(repr(tl.float32), "triton.language.float32")
+        self.assertEqual(tl.float8e4nv.primitive_bitwidth, 8)
+        self.assertTrue(tl.bfloat16.is_floating() and not tl.bfloat16.is_int())
+        self.assertEqual(tl.pointer_type(tl.int32), tl.pi32_t)
+        self.assertEqual(tl.dtype("int32"), tl.int32)
+        self.assertEqual((tl.constexpr(3) + 4).value, 7)
+        self.assertEqual(tl.block_type(tl.float16, [4, 8]).numel, 32)
+        with self.assertRaisesRegex(ValueError, "power of 2"):
+            tl.block_type(tl.float16, [3])
+
+    def test_compile(self):
+        src = triton.compiler.ASTSource(fn=fill, signature={"out_ptr": "*fp16", "value": "fp32", "BLOCK": "constexpr"},
+                                        constexprs={"BLOCK": 128})
+        kernel = triton.compile(src)
+        self.assertIn("f16", kernel.asm["ttir"])
+        ptx = triton.compile(src, target=triton.backends.compiler.GPUTarget("cuda", 80, 32)).asm["ptx"]
+        self.assertIn(".target sm_80", ptx)
+        with self.assertRaises(KeyError):
+            kernel.asm["hsaco"]
+
+    def test_compiling_later(self):
+        class Pool:
+            waiting = []
+
+            def submit(self, call):
+                future = concurrent.futures.Future()
+                self.waiting.append((future, call))
+                return future
+
+            def run(self):
+                future, call = self.waiting.pop(0)
+                future.set_result(call())
+
+        out, pool = zeros(64), Pool()
+        with triton.AsyncCompileMode(pool):
+            for value in (7.0, 8.0, 7.0):  # no constexprs: one specialization
+                fill.warmup(out, value, BLOCK=16, grid=(1,))
+            fill.warmup(out, 7.0, BLOCK=32, grid=(1,))
+            self.assertEqual(len(pool.waiting), 2)
+            pool.run()
+            fill[(1,)](out, 7.0, BLOCK=16)
+            self.assertEqual(list(out), [7.0] * 16 + [0.0] * 48)
+            self.assertEqual(len(pool.waiting), 1)
+            pool.run()
+
+    def test_preload(self):
+        told = []
+        with triton.knobs.runtime.scope():
+            triton.knobs.runtime.jit_cache_hook = lambda **about: told.append(about["compile"]["specialization_data"])
+            kernel = fill.warmup(zeros(64), 2.0, num_stages=5, grid=(1,))
+            fill.device_caches[0][0].clear()
+            loaded = fill.preload(told[0])
+            self.assertEqual(loaded.hash, kernel.hash)
+            told.clear()
+            self.assertIs(fill.warmup(zeros(64), 2.0, num_stages=5, grid=(1,)), loaded)
+            self.assertEqual(told, [])
+
+    def test_a_constexpr_that_is_set(self):
+        n = tl.constexpr(3.0)
+
+        @triton.jit
+        def kernel(out_ptr):
+            tl.store(out_ptr, n)
+
+        out = zeros(1)
+        for _ in range(2):
+            kernel[(1,)](out)
+        n.value = 4.0
+        with self.assertRaisesRegex(RuntimeError, r"n has changed .* from constexpr\[3.0\] to constexpr\[4.0\]"):
+            kernel[(1,)](out)
+        n.value = 3.0
+        kernel[(1,)](out)
+
+    def test_caches_of_a_device(self):
+        seen = []
+        with triton.knobs.runtime.scope():
+            triton.knobs.runtime.jit_cache_hook = lambda **about: seen.append(about["fn"].name)
+            for device in (0, "cpu"):
+                fill.device_caches[device][0].clear()
+                fill[(1,)](zeros(64), 5.0, num_stages=4)
+                fill[(1,)](zeros(64), 6.0, num_stages=4)
+                self.assertEqual(len(fill.device_caches[device][0]), 1)
+        self.assertEqual(seen, ["fill", "fill"])
+
+    def test_num_ctas(self):
+        src = triton.compiler.ASTSource(fill, {"out_ptr": "*fp32", "value": "fp32", "BLOCK": "constexpr"}, {"BLOCK": 64})
+        kernel = triton.compile(src, target=triton.backends.compiler.GPUTarget("cuda", 90, 32),
+                                options={"num_warps": 4, "num_ctas": 4})
+        self.assertIn("num_ctas is 4: one block does the work of a program", kernel.asm["ptx"])
+        self.assertIn(".reqntid 256", kernel.asm["ptx"])
+
+    def test_other_gpus(self):
+        nereid.set_default_device("sim")
+        try:
+            out = zeros(64)
+            kernel = fill.warmup(out, 2.0, arch="sm80", grid=(1,))
+            self.assertIn(".target sm_80", kernel.asm["ptx"])
+            with self.assertRaisesRegex(RuntimeError, "a kernel for sm_80 does not run on this GPU"):
+                fill[(1,)](out, 2.0, arch="sm80")
+            with self.assertRaisesRegex(ValueError, r"num_ctas > 1 requires NVIDIA SM90\+"):
+                fill.warmup(out, 2.0, arch="sm80", num_ctas=2, grid=(1,))
+            with self.assertRaisesRegex(ValueError, "arch='gfx942' is no GPU of NVIDIA's"):
+                fill.warmup(out, 2.0, arch="gfx942", grid=(1,))
+            with triton.knobs.runtime.scope():
+                triton.knobs.runtime.override_arch = "sm100"
+                self.assertIn(".target sm_100a", fill.warmup(out, 2.5, grid=(1,), num_warps=2).asm["ptx"])
+            fill[(1,)](out, 2.0, arch="sm90", num_ctas=2)
+            self.assertEqual(list(out), [2.0] * 64)
+        finally:
+            nereid.set_default_device("cpu")
+
+    def test_descriptor(self):
+        from nereid.triton.tools.tensor_descriptor import TensorDescriptor
+
+        class Tensor:  # 4 by 8 floats
+            shape, device = (4, 8), None
+            dtype = tl.float32
+
+            def __init__(self):
+                self.room = zeros(36)
+                at = self.room.buffer_info()[0]
+                self.skip = -at % 16 // 4
+                self.at = at + 4 * self.skip
+
+            def data_ptr(self):
+                return self.at
+
+            def stride(self):
+                return (8, 1)
+
+        @triton.jit
+        def kernel(desc, A: tl.constexpr, B: tl.constexpr):
+            desc.store([0, 0], tl.arange(0, A)[:, None] * 10.0 + tl.arange(0, B)[None, :])
+
+        t = Tensor()
+        kernel[(1,)](TensorDescriptor.from_tensor(t, [4, 8]), 4, 8)
+        self.assertEqual(list(t.room[t.skip:t.skip + 32]), [10.0 * i + k for i in range(4) for k in range(8)])
+        with self.assertRaisesRegex(AssertionError, "rank mismatch"):
+            TensorDescriptor(t, (4, 8), (1,), [4, 8])
+
+    def test_do_bench(self):
+        out = zeros(64)
+        ms = triton.testing.do_bench(lambda: fill[(1,)](out, 1.0), warmup=1, rep=2)
+        self.assertGreater(ms, 0)
+        low, high = triton.testing.do_bench(lambda: fill[(1,)](out, 1.0), warmup=1, rep=2, quantiles=[0.2, 0.8])
+        self.assertLessEqual(low, high)
+
+    def test_perf_report(self):
+        @triton.testing.perf_report(triton.testing.Benchmark(
+            x_names=["n"], x_vals=[1, 2], line_arg="by", line_vals=[10, 100], line_names=["ten", "hundred"],
+            plot_name="", args={}))
+        def product(n, by):
+            return n * by
+
+        with tempfile.TemporaryDirectory() as folder:
+            product.benchmarks.plot_name = "products"
+            product.run(save_path=folder)
+            with open(os.path.join(folder, "products.csv")) as f:
+                self.assertEqual(len(f.read().splitlines()), 3)
+
+    def test_knobs(self):
+        knobs = triton.knobs
+        with knobs.cache.scope():
+            knobs.cache.dir = "/somewhere"
+            self.assertEqual(os.environ["TRITON_CACHE_DIR"], "/somewhere")
+            self.assertEqual(knobs.cache.dir, "/somewhere")
+        self.assertNotEqual(knobs.cache.dir, "/somewhere")
+
+    def test_cache_key(self):
+        def make(value):
+            @triton.jit
+            def kernel(out_ptr):
+                tl.store(out_ptr, value)
+            return kernel
+
+        self.assertNotEqual(make(tl.constexpr(1)).cache_key, make(tl.constexpr(2)).cache_key)
+        self.assertEqual(add.cache_key, add.cache_key)
+
+    def test_jit_hooks(self):
+        seen = []
+        fresh = triton.jit(fill.fn)
+        out = zeros(64)
+        triton.knobs.runtime.jit_post_compile_hook = lambda **kw: seen.append(kw)
+        try:
+            fresh[(1,)](out, 1.0)
+            fresh[(1,)](out, 2.0)
+        finally:
+            triton.knobs.runtime.jit_post_compile_hook = None
+        self.assertEqual(len(seen), 1)
+        data = json.loads(seen[0]["compile"]["specialization_data"])
+        self.assertEqual(data["signature"]["out_ptr"], "*fp32")
+
+
+class Profiles(unittest.TestCase):
+    def test_proton(self):
+        import warnings
+
+        import nereid.triton.profiler as proton
+        import nereid.triton.profiler.viewer as viewer
+        x, out = floats(64), zeros(64)
+
+        @triton.jit(launch_metadata=lambda grid, metadata, args: {"name": f"adds {args['n']}", "flops": args["n"]})
+        def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+            i = tl.arange(0, BLOCK)
+            tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) + 1.0, mask=i < n)
+
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            name = os.path.join(folder, "profile")
+            session = proton.start(name, hook="triton")
+            kernel[(1,)](x, out, 60, BLOCK=64)
+            proton.deactivate(session)
+            kernel[(1,)](x, out, 61, BLOCK=64)
+            proton.activate(session)
+            with proton.scope("outer", {"bytes": 100}):
+                kernel[(1,)](x, out, 62, BLOCK=64)
+            proton.finalize()
+            with open(name + ".hatchet") as f:
+                tree = json.load(f)[0]
+            found = {c["frame"]["name"]: c for c in tree["children"]}
+            self.assertIn("adds 60", found)
+            self.assertNotIn("adds 61", found)
+            self.assertEqual(found["adds 60"]["metrics"]["flops"], 60)
+            self.assertEqual([c["frame"]["name"] for c in found["outer"]["children"]], ["adds 62"])
+            self.assertEqual(viewer.parse(["time/ms"], name + ".hatchet")[1], ["time/ms"])
+            with self.assertRaises(FileNotFoundError):
+                viewer.parse([], os.path.join(folder, "none.hatchet"))
+        self.assertFalse(triton.knobs.runtime.launch_enter_hook.calls)
+
+
+class Processes(unittest.TestCase):
+    KERNEL = """
+        import array
+        import triton
+        import triton.language as tl
+        from triton.language.extra import libdevice
+
+        @triton.jit
+        def kernel(out_ptr):
+            tl.device_print("here", tl.program_id(0))
+            tl.store(out_ptr, libdevice.sqrt(16.0))
+
+        out = array.array("f", [0])
+        kernel[(1,)](out)
+        print(out[0], triton.__name__)
+    """
+
+    def test_as_triton(self):
+        status, said = run(self.KERNEL, "-m", "nereid.triton")
+        self.assertEqual(status, 0, said)
+        self.assertIn("4.0 nereid.triton", said)
+        self.assertIn("here", said)
+
+    def test_use_as_triton(self):
+        status, said = run("import nereid\nnereid.use_as_triton()\n" + textwrap.dedent(self.KERNEL) +
+                           "import triton.runtime.jit, nereid.triton.runtime.jit\n"
+                           "assert triton.runtime.jit is nereid.triton.runtime.jit\n")
+        self.assertEqual(status, 0, said)
+
+    def test_two_tritons(self):
+        status, said = run("""
+            import sys, types
+            sys.modules["triton"] = types.ModuleType("triton")
+            import nereid
+            nereid.use_as_triton()
+        """)
+        self.assertEqual(status, 1)
+        self.assertIn("another package is loaded as triton already", said)
+
+    def test_exit_with_work_under_way(self):
+        status, said = run("""
+            import array, threading
+            import nereid.triton as triton, nereid.triton.language as tl
+
+            @triton.jit
+            def spin(out_ptr, n):
+                x = 0
+                for i in range(n):
+                    x = x * 3 + i
+                tl.store(out_ptr, x)
+
+            out = array.array("i", [0])
+            spin[(1,)](out, 5)
+            threading.Thread(target=lambda: spin[(1,)](out, 20000000), daemon=True).start()
+        """)
+        self.assertEqual(status, 0, said)
+
+    def test_an_unknown_device(self):
+        status, said = run("""
+            import array
+            import nereid.triton as triton, nereid.triton.language as tl
+
+            @triton.jit
+            def kernel(out_ptr):
+                tl.store(out_ptr, 1)
+
+            kernel[(1,)](array.array("i", [0]))
+        """, NEREID_DEVICE="tpu")
+        self.assertEqual(status, 1)
+        self.assertIn("tpu", said)
+
+    def test_a_kernel_in_a_zip(self):
+        status, said = run("""
+            import array, os, sys, zipfile
+            path = os.path.join(os.path.dirname(__file__), "kernels.zip")
+            with zipfile.ZipFile(path, "w") as z:
+                z.writestr("zipped.py", "import nereid.triton as triton, nereid.triton.language as tl\\n"
+                           "@triton.jit\\ndef kernel(out_ptr):\\n    tl.store(out_ptr, 3)\\n")
+            sys.path.insert(0, path)
+            import zipped
+            out = array.array("i", [0])
+            zipped.kernel[(1,)](out)
+            assert out[0] == 3
+        """)
+        self.assertEqual(status, 0, said)
+
+    def test_source_that_changes(self):
+        status, said = run("""
+            import array, os, sys, time
+            sys.path.insert(0, os.path.dirname(__file__))
+            text = ("import nereid.triton as triton, nereid.triton.language as tl\\n"
+                    "@triton.jit\\ndef kernel(out_ptr):\\n    tl.store(out_ptr, %d)\\n")
+            path = os.path.join(os.path.dirname(__file__), "changing.py")
+            with open(path, "w") as f: f.write(text % 3)
+            import changing
+            with open(path, "w") as f: f.write("# another line\\n" + text % 4)
+            out = array.array("i", [0])
+            changing.kernel[(1,)](out)
+            assert out[0] == 3, out[0]
+        """)
+        self.assertEqual(status, 0, said)
+
+    def test_devices_that_check(self):
+        program = """
+            import sys
+            sys.path.insert(0, %r)
+            from kit import add, floats, zeros
+            x, out = floats(100), zeros(100)
+            add[(2,)](x, x, out, 100, BLOCK=64)
+            assert list(out) == [2 * v for v in x]
+            add[(2,)](x, x, out, 101, BLOCK=64)
+        """ % os.path.dirname(os.path.abspath(__file__))
+        for device in ("interp", "sim"):
+            status, said = run(program, NEREID_DEVICE=device)
+            self.assertEqual(status, 1)
+            self.assertIn("KernelFault", said)
+            self.assertIn("out of bounds", said)
+
+    def test_recorder(self):
+        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log.jsonl")
+            kernels = os.path.join(folder, "kernels.py")
+            with open(kernels, "w") as f:
+                f.write(textwrap.dedent("""
+                    import triton
+                    import triton.language as tl
+
+                    import os
+
+                    SCALE = tl.constexpr(int(os.environ["THE_SCALE"]))  # which Python alone knows
+
+                    @triton.jit
+                    def scaled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+                        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                        tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) * SCALE, mask=i < n)
+
+                    @triton.jit
+                    def scatter(index_ptr, out_ptr, BLOCK: tl.constexpr):
+                        i = tl.arange(0, BLOCK)
+                        tl.store(out_ptr + tl.load(index_ptr + i) - 36, i)
+                """))
+            script = os.path.join(folder, "program.py")
+            with open(script, "w") as f:
+                f.write(textwrap.dedent("""
+                    import array, ctypes, kernels
+
+                    class Tensor:
+                        def __init__(self, code):
+                            import nereid.triton.language as tl
+                            self.room = array.array(code, reversed(range(100)))
+                            self.dtype, self.shape = {"f": tl.float32, "i": tl.int32}[code], (100,)
+                        def data_ptr(self): return self.room.buffer_info()[0]
+                        def stride(self): return (1,)
+                        def tolist(self): return self.room.tolist()
+                        def detach(self): return self
+                        def cpu(self): return self
+                        def reshape(self, n): return self
+
+                    x, out = Tensor("i"), Tensor("i")
+                    for _ in range(3):
+                        kernels.scaled[(2,)](x, Tensor("f"), 100, BLOCK=64, num_warps=2)
+                    kernels.scaled[lambda meta: (1,)](x, out, 50, 64)
+                    kernels.scatter[(1,)](x, Tensor("f"), 64)
+                """))
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
+                               capture_output=True, text=True, timeout=120, env={**os.environ, "THE_SCALE": "2"})
+            self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+            with open(log) as f:
+                rows = [json.loads(line) for line in f]
+            self.assertEqual([r["count"] for r in rows], [3, 1, 1])
+            first = rows[0]
+            self.assertEqual((first["file"], first["kernel"], first["grid"], first["meta"]),
+                             ("kernels.py", "scaled", [2], {"num_warps": 2}))
+            self.assertEqual(first["names"], {"SCALE": 2})
+            x = first["args"][0]
+            self.assertEqual((x["name"], x["ptr"], x["shape"], x["strides"]), ("x_ptr", "int32", [100], [1]))
+            self.assertEqual(x["values"], list(reversed(range(100))))
+            self.assertNotIn("values", first["args"][1])
+            self.assertEqual(first["args"][2:], [{"name": "n", "int": 100}, {"name": "BLOCK", "constexpr": 64}])
+            if os.path.exists(nereid_command):
+                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+                                   timeout=120)
+                self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+                self.assertIn("3 ran and agreed", p.stdout)  # made-up indices would leave the array
+
+    def test_subinterpreters(self):
+        status, said = run("""
+            import nereid
+            try:
+                import _xxsubinterpreters as interpreters
+            except ImportError:
+                import _interpreters as interpreters
+            made = interpreters.create()
+            try:
+                error = interpreters.run_string(made, "import nereid")
+            except Exception as e:
+                error = e
+            assert "interpreter" in str(error), error
+        """)
+        self.assertEqual(status, 0, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
