@@ -51,6 +51,7 @@ typedef struct Call {
   nereid_options options;
   int64_t grid_z; /* 0: 1 */
   bool may_race;  /* interp does not look for races */
+  bool any_order; /* programs add floats to one place: results of several threads differ in their last bits */
 } Call;
 void arg_tensor(Call *c, Tensor *t);
 void arg_int(Call *c, int64_t v);

@@ -270,6 +270,7 @@ static void dot_product_on(const char *device) {
   bound = (double)n * U * size;
   Call c = {0};
   arg_tensor(&c, &x), arg_tensor(&c, &y), arg_tensor(&c, &out), arg_int(&c, n), arg_const(&c, "BLOCK", 256);
+  c.any_order = true;
   launch(device, "dot_product.py", "dot_product", &c, 7, 1);
   check_close("dot", &out, &want, &bound, 1);
   tensor_free(&x), tensor_free(&y), tensor_free(&out);
@@ -287,6 +288,7 @@ static void array_sum_on(const char *device) {
   bound = (double)n * U * size;
   Call c = {0};
   arg_tensor(&c, &x), arg_tensor(&c, &out), arg_int(&c, n), arg_const(&c, "BLOCK", 256);
+  c.any_order = true;
   launch(device, "reduce.py", "array_sum", &c, 7, 1);
   check_close("array sum", &out, &want, &bound, 1);
   tensor_free(&x), tensor_free(&out);
@@ -321,6 +323,7 @@ static void embedding_on(const char *device) {
     c = (Call){0};
     arg_tensor(&c, &grad), arg_tensor(&c, &index), arg_tensor(&c, &dtable), arg_int(&c, WIDTH),
         arg_const(&c, "BLOCK", 64);
+    c.any_order = true;
     launch(device, "embedding.py", "embedding_backward", &c, N, 1);
     check_close("embedding's gradient", &dtable, d.want, d.bound, ROWS * WIDTH);
     done(&w), done(&d), tensor_free(&table), tensor_free(&grad), tensor_free(&index), tensor_free(&out),
@@ -672,6 +675,7 @@ static void attention_on(const char *device) {
     for (int i = 0; i < 9; i++) arg_tensor(&main, read[i]);
     arg_int(&main, LENGTH), arg_float(&main, scale), arg_const(&main, "D", DIM), arg_const(&main, "BLOCK_M", block),
         arg_const(&main, "BLOCK_N", block), arg_const(&main, "CAUSAL", causal);
+    main.any_order = true;
     if (large) main.options.num_warps = 1;
     launch(device, "attention.py", "attention_backward", &main, cdiv(LENGTH, block), HEADS);
     arg_tensor(&end, &sums), arg_tensor(&end, &dq), arg_float(&end, scale), arg_int(&end, SIZE),
