@@ -167,7 +167,7 @@ static nereid_status run_job(const Job *j, Result *r, nereid_error **err) {
 static Result result_create(const Call *c) {
   Result r = {0};
   for (int i = 0; i < c->n; i++)
-    if (c->tensors[i]) assert_non_null(r.arrays[i] = malloc((size_t)bytes_of(c->tensors[i]) + 1));
+    if (c->tensors[i]) assert_non_null(r.arrays[i] = calloc(1, (size_t)bytes_of(c->tensors[i]) + 1));
   return r;
 }
 static void result_destroy(Result *r) {
