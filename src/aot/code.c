@@ -177,8 +177,8 @@ static void compile_cpu(nereid_build *b, const AotSpecialization *s, const AotTa
   keep_places(cx, b->cx->arena, f, c);
   Buf text = {.arena = cx->arena}, overlap = {.arena = cx->arena};
   *s->phase = NEREID_UNSUPPORTED;
-  bool differs = cpu_emit_c(f, false, CPU_TEXT_READABLE, &text);
-  if (differs) cpu_emit_c(f, true, CPU_TEXT_READABLE, &overlap);
+  bool differs = cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text);
+  if (differs) cpu_emit_c(f, true, CPU_TEXT_COMPILED, &overlap);
   *s->phase = NEREID_NO_COMPILER;
   c->image = compile_object(b, cx, t, &text, &c->image_bytes);
   if (differs) c->overlap = compile_object(b, cx, t, &overlap, &c->overlap_bytes);

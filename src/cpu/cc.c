@@ -8,9 +8,14 @@
  * so that they win. -march=native is left out when an option says -march= or -mcpu=, and for a compiler that does not
  * take it, which is tried once and kept in the cache.
  *
+ * A kernel's text begins with all support headers, which a compiler would read for longer than it works on the kernel.
+ * They are preprocessed once and kept in the cache; a kernel is compiled behind those declarations of them that it uses
+ * (prune.c).
+ *
  * The compiler works in a temporary folder in the cache's, or where that is missing, read-only or full, below $TMPDIR.
  */
 #include "cpu/cpu.h"
+#include "cpu/prune.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_CC_WORDS = 16, KEY_VERSION = 2 };
+enum { MAX_CC_WORDS = 16, KEY_VERSION = 3 };
 
 #if defined(__x86_64__) || defined(__i386__)
 static const char native[] = "-march=native";
@@ -161,98 +166,20 @@ static void add_processor(Buf *key) {
 #endif
 }
 
-static const char *name_of(Context *cx, const Compiler *c, const char *text, size_t n) {
+/* Of what is made of a text: "so", "headers". */
+static const char *name_of(Context *cx, const Compiler *c, const char *march, const char *kind, const char *text,
+                           size_t n) {
   char hash[33];
   Buf key = {0};
-  buf_printf(&key, "%d %s %s ", KEY_VERSION, c->chosen ? c->chosen : "", native);
+  buf_printf(&key, "%d %s %s ", KEY_VERSION, c->chosen ? c->chosen : "", march ? march : native);
   for (int i = 0; i < FLAG_COUNT; i++) buf_printf(&key, "%s ", compile_flags[i]);
-  add_processor(&key);
+  if (!march) add_processor(&key);
   buf_write(&key, text, n);
   hash_of(cx, &key, hash);
-  return arena_printf(cx->arena, "%s.so", hash);
+  return arena_printf(cx->arena, "%s.%s", hash, kind);
 }
 
-/* ---- building ---------------------------------------------------------------------------------------------------- */
-
-/* march: the option that names the processor; "": none, NULL: this machine's. False with errno when the folder takes no
- * files. Compiler errors diag_fail(). */
-static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *march, const char *text, size_t n,
-                     Buf *image) {
-  char *source = arena_printf(cx->arena, "%s/kernel.c", folder),
-       *object = arena_printf(cx->arena, "%s/kernel.so", folder);
-  if (!file_write_new(source, text, n)) return false;
-  const char *argv[MAX_CC_WORDS + FLAG_COUNT + 8];
-  int argc = put_program(c, argv);
-  if (march && *march) argv[argc++] = march;
-  if (!march && takes_native(cx, c)) argv[argc++] = native;
-  for (int i = 0; i < FLAG_COUNT; i++) argv[argc++] = compile_flags[i];
-  argc = put_options(c, argv, argc);
-  const char *const rest[] = {"-o", object, source, "-lm", NULL};
-  for (int i = 0; i < 5; i++) argv[argc++] = rest[i];
-  Buf output = {0};
-  ProcessOptions o = {.folder = folder, .most_ns = compiler_ns(cx)};
-  int status = process_run_with(argv, &o, &output);
-  int error = errno;
-  if (status == 0) {
-    buf_destroy(&output);
-    if (access(object, F_OK) != 0)
-      fail_cc(cx, "set NEREID_CC to a working gcc or clang",
-              arena_printf(cx->arena, "%s reported success and left no object", c->path));
-    return file_read(object, image);
-  }
-  bool full = output.at && strstr(output.at, "No space left on device");
-  char *said = status < 0 ? arena_strdup(cx->arena, strerror(error))
-                          : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
-  buf_destroy(&output);
-  if (full) return errno = ENOSPC, false;
-  cx->over_limit |= status < 0 && error == ETIMEDOUT;
-  if (status < 0 && error == ETIMEDOUT)
-    fail_cc(cx, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
-            arena_printf(cx->arena, "%s was stopped after %.3g seconds of the kernel's C text", c->path,
-                         (double)o.most_ns / 1e9));
-  if (status < 0 && error == ECANCELED) fail_cc(cx, NULL, arena_printf(cx->arena, "%s was stopped", c->path));
-  if (status < 0)
-    fail_cc(cx, "set NEREID_CC to a working gcc or clang",
-            arena_printf(cx->arena, "%s could not be started: %s", c->path, said));
-  fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
-          arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", c->path, status, said));
-}
-
-/* The same, and the folder goes. */
-static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, const char *march, const char *text,
-                             size_t n, Buf *image) {
-  volatile bool failed = true, built = false;
-  if (context_try(cx)) {
-    built = build_in(cx, t->path, c, march, text, n, image);
-    failed = false;
-    context_end_try(cx);
-  }
-  temp_remove(t);
-  if (failed) diag_fail_now(cx);
-  return built;
-}
-
-/* The same in whichever folder takes files; *error says why none does. */
-static bool build(Context *cx, const Compiler *c, const char *march, const char *text, size_t n, Buf *image,
-                  int *error) {
-  for (int i = 0; i < 2; i++) {
-    TempFolder t;
-    bool made = i == 0 ? store_temp(&t) : temp_create(&t, NULL);
-    if (made && build_and_remove(cx, &t, c, march, text, n, image)) return true;
-    *error = errno;
-    image->n = 0;
-  }
-  return false;
-}
-
-static NORETURN void fail_no_place(Context *cx, int error) {
-  fail_cc(cx, "set TMPDIR to a folder that can be written",
-          arena_printf(cx->arena,
-                       "there is no place to compile in: neither the cache folder nor %s can be written (%s)",
-                       temp_place(), strerror(error)));
-}
-
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- who makes what ----------------------------------------------------------------------------------------------- */
 
 /* Who compiles what now. Kernels that are alike, as those of a model's layers, are often compiled at the same time. */
 typedef struct Making {
@@ -303,6 +230,148 @@ static void making_end(Making *m) {
   pthread_mutex_unlock(&makings_lock);
 }
 
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+/* The command up to our flags and the user's. march: the option that names the processor; "": none, NULL: this
+ * machine's. */
+static int put_command(Context *cx, const Compiler *c, const char *march, const char **argv) {
+  int n = put_program(c, argv);
+  if (march && *march) argv[n++] = march;
+  if (!march && takes_native(cx, c)) argv[n++] = native;
+  for (int i = 0; i < FLAG_COUNT; i++) argv[n++] = compile_flags[i];
+  return put_options(c, argv, n);
+}
+
+/* Runs the compiler in the folder, in which it leaves `made`, the bytes of *out. False with errno when the folder takes
+ * no files. Compiler errors diag_fail(). */
+static bool run_compiler(Context *cx, const char *folder, const Compiler *c, const char *const *argv, const char *made,
+                         Buf *out) {
+  Buf output = {0};
+  ProcessOptions o = {.folder = folder, .most_ns = compiler_ns(cx)};
+  int status = process_run_with(argv, &o, &output);
+  int error = errno;
+  if (status == 0) {
+    buf_destroy(&output);
+    if (access(made, F_OK) != 0)
+      fail_cc(cx, "set NEREID_CC to a working gcc or clang",
+              arena_printf(cx->arena, "%s reported success and left no object", c->path));
+    return file_read(made, out);
+  }
+  bool full = output.at && strstr(output.at, "No space left on device");
+  char *said = status < 0 ? arena_strdup(cx->arena, strerror(error))
+                          : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
+  buf_destroy(&output);
+  if (full) return errno = ENOSPC, false;
+  cx->over_limit |= status < 0 && error == ETIMEDOUT;
+  if (status < 0 && error == ETIMEDOUT)
+    fail_cc(cx, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
+            arena_printf(cx->arena, "%s was stopped after %.3g seconds of the kernel's C text", c->path,
+                         (double)o.most_ns / 1e9));
+  if (status < 0 && error == ECANCELED) fail_cc(cx, NULL, arena_printf(cx->arena, "%s was stopped", c->path));
+  if (status < 0)
+    fail_cc(cx, "set NEREID_CC to a working gcc or clang",
+            arena_printf(cx->arena, "%s could not be started: %s", c->path, said));
+  fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
+          arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", c->path, status, said));
+}
+
+/* The headers, `n` bytes of text, as the compiler preprocesses them, without what no kernel can name. */
+static bool preprocess(Context *cx, const char *folder, const Compiler *c, const char *march, const char *text,
+                       size_t n, Buf *out) {
+  char *source = arena_printf(cx->arena, "%s/support.c", folder),
+       *made = arena_printf(cx->arena, "%s/support.i", folder);
+  Buf all = {.arena = cx->arena};
+  const char *argv[MAX_CC_WORDS + FLAG_COUNT + 10];
+  int argc = put_command(cx, c, march, argv);
+  const char *const rest[] = {"-E", "-dD", "-P", "-o", made, source, NULL};
+  for (int i = 0; i < 7; i++) argv[argc++] = rest[i];
+  if (!file_write_new(source, text, n) || !run_compiler(cx, folder, c, argv, made, &all)) return false;
+  if (all.failed) context_out_of_memory(cx);
+  c_prune(cx->arena, all.at, all.n, NULL, 0, out);
+  if (out->failed) context_out_of_memory(cx);
+  return true;
+}
+
+/* The same, from the cache if it is there. Many kernels need it at once, when none was compiled before. */
+static bool find_headers(Context *cx, const char *folder, const Compiler *c, const char *march, const char *text,
+                         size_t n, Buf *out) {
+  Making making = {.name = name_of(cx, c, march, "headers", text, n)};
+  volatile bool found = false, failed = true;
+  int error = 0;
+  making_begin(&making);
+  if (context_try(cx)) {
+    found = store_find("cc", making.name, c->identity, out);
+    if (!found) {
+      out->n = 0;
+      found = preprocess(cx, folder, c, march, text, n, out);
+      error = errno;
+      if (found) store_keep("cc", making.name, c->identity, out->at, out->n);
+    }
+    failed = false;
+    context_end_try(cx);
+  }
+  making_end(&making);
+  if (failed) diag_fail_now(cx);
+  errno = error;
+  return found;
+}
+/* march: see put_command. False with errno when the folder takes no files. Compiler errors diag_fail(). */
+static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *march, const char *text, size_t n,
+                     Buf *image) {
+  char *source = arena_printf(cx->arena, "%s/kernel.c", folder),
+       *object = arena_printf(cx->arena, "%s/kernel.so", folder);
+  size_t support = cpu_support_size(cx->arena, text, n);
+  Buf used = {.arena = cx->arena}, headers = {.arena = cx->arena};
+  if (support) {
+    if (!find_headers(cx, folder, c, march, text, support, &headers)) return false;
+    c_prune(cx->arena, headers.at, headers.n, text + support, n - support, &used);
+    buf_write(&used, text + support, n - support);
+    text = used.at, n = used.n;
+  }
+  if (!file_write_new(source, text, n)) return false;
+  const char *argv[MAX_CC_WORDS + FLAG_COUNT + 8];
+  int argc = put_command(cx, c, march, argv);
+  const char *const rest[] = {"-o", object, source, "-lm", NULL};
+  for (int i = 0; i < 5; i++) argv[argc++] = rest[i];
+  return run_compiler(cx, folder, c, argv, object, image);
+}
+
+/* The same, and the folder goes. */
+static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, const char *march, const char *text,
+                             size_t n, Buf *image) {
+  volatile bool failed = true, built = false;
+  if (context_try(cx)) {
+    built = build_in(cx, t->path, c, march, text, n, image);
+    failed = false;
+    context_end_try(cx);
+  }
+  temp_remove(t);
+  if (failed) diag_fail_now(cx);
+  return built;
+}
+
+/* The same in whichever folder takes files; *error says why none does. */
+static bool build(Context *cx, const Compiler *c, const char *march, const char *text, size_t n, Buf *image,
+                  int *error) {
+  for (int i = 0; i < 2; i++) {
+    TempFolder t;
+    bool made = i == 0 ? store_temp(&t) : temp_create(&t, NULL);
+    if (made && build_and_remove(cx, &t, c, march, text, n, image)) return true;
+    *error = errno;
+    image->n = 0;
+  }
+  return false;
+}
+
+static NORETURN void fail_no_place(Context *cx, int error) {
+  fail_cc(cx, "set TMPDIR to a folder that can be written",
+          arena_printf(cx->arena,
+                       "there is no place to compile in: neither the cache folder nor %s can be written (%s)",
+                       temp_place(), strerror(error)));
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
 static CpuCode *compile(Context *cx, const Compiler *given, const char *name, const char *text, size_t n,
                         CpuCompileInfo *info, Buf *image) {
   Compiler c = *given;
@@ -333,7 +402,7 @@ static CpuCode *compile(Context *cx, const Compiler *given, const char *name, co
 static CpuCode *compile_and_clean(Context *cx, const char *text, size_t n, CpuCompileInfo *info) {
   Buf *image = NEW(cx->arena, Buf);
   Compiler c = find_compiler(cx, NULL);
-  Making making = {.name = name_of(cx, &c, text, n)};
+  Making making = {.name = name_of(cx, &c, NULL, "so", text, n)};
   CpuCode *volatile code = NULL;
   making_begin(&making);
   if (context_try(cx)) {
@@ -388,14 +457,7 @@ char *cpu_compiler_macros(Context *cx, const char *command, const char *march) {
 void cpu_compile_for(Context *cx, const char *command, const char *march, const char *c_text, size_t n, Buf *image) {
   Compiler c = find_compiler(cx, command);
   if (!c.path) fail_no_compiler(cx, &c);
-  Buf key = {0};
-  char hash[33];
-  buf_printf(&key, "%d for %s %s %s ", KEY_VERSION, c.chosen ? c.chosen : "", march ? march : native, c.identity);
-  for (int i = 0; i < FLAG_COUNT; i++) buf_printf(&key, "%s ", compile_flags[i]);
-  if (!march) add_processor(&key);
-  buf_write(&key, c_text, n);
-  hash_of(cx, &key, hash);
-  const char *name = arena_printf(cx->arena, "%s.so", hash);
+  const char *name = name_of(cx, &c, march, "so", c_text, n);
   if (store_find("cpu", name, c.identity, image)) return;
   int error = ENOENT;
   image->n = 0;

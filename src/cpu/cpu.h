@@ -32,11 +32,13 @@
 typedef enum { CPU_TEXT_READABLE, CPU_TEXT_COMPILED } CpuTextUse;
 /* Appends the C text for arguments that do not overlap, or, with may_overlap, for any; returns whether the two differ.
  * Fails with a diagnostic for what a CPU cannot run (inline PTX). The text is self-contained: it begins with the
- * support headers it uses. f is optimised (tile_optimize) and may be changed; both texts may be made of it, one after
- * the other. */
+ * support headers it uses, or, for compilers, with all. f is optimised (tile_optimize) and may be changed; both texts
+ * may be made of it, one after the other. */
 bool cpu_emit_c(Func *f, bool may_overlap, CpuTextUse use, Buf *out);
 /* The same in two parts: the headers, by a number that says which, and what is the kernel's own. */
 void cpu_emit_support(unsigned support, Buf *out);
+/* How many bytes at the start of a text for compilers are headers; 0: it is no such text. */
+size_t cpu_support_size(Arena *arena, const char *text, size_t n);
 bool cpu_emit_body(Func *f, bool may_overlap, CpuTextUse use, unsigned *support, Buf *out);
 
 /* ---- cc.c: C text -> loaded code --------------------------------------------------------------------------------- */

@@ -4,7 +4,8 @@
  *   place_buffers   the scratch area
  *   emit_block      the text of one program
  *
- * The text begins with the support files that it uses (src/cpu/support, embedded in the library).
+ * The text begins with support files (src/cpu/support, embedded in the library): for a reader with those that it uses,
+ * for a compiler with all, of which cc.c leaves what is used.
  */
 #include "cpu/emit.h"
 #include "tile/passes/instrument.h"
@@ -169,6 +170,7 @@ enum {
   NEEDS_ATOMIC = 16,
   NEEDS_PRINT = 32,
   NEEDS_SPAN = 64,
+  NEEDS_ALL = 127,
   IS_WIDE = 128,
   IS_UNFUSED = 256,
 };
@@ -205,6 +207,16 @@ void cpu_emit_support(unsigned support, Buf *out) {
     if (!support_files[i].needs || (support & support_files[i].needs)) buf_puts(out, support_files[i].text);
 }
 
+size_t cpu_support_size(Arena *arena, const char *text, size_t n) {
+  static const unsigned kinds[] = {0, IS_WIDE, IS_UNFUSED, IS_WIDE | IS_UNFUSED};
+  for (int i = 0; i < 4; i++) {
+    Buf head = {.arena = arena};
+    cpu_emit_support(NEEDS_ALL | kinds[i], &head);
+    if (n >= head.n && !memcmp(text, head.at, head.n)) return head.n;
+  }
+  return 0;
+}
+
 bool cpu_emit_body(Func *f, bool may_overlap, CpuTextUse use, unsigned *support, Buf *out) {
   Context *cx = f->cx;
   Emit *e = NEW(cx->arena, Emit);
@@ -229,7 +241,7 @@ bool cpu_emit_body(Func *f, bool may_overlap, CpuTextUse use, unsigned *support,
   *support = (f->no_fusion ? IS_UNFUSED : 0) | (u.wide > u.narrow ? IS_WIDE : 0) |
              (u.scalar_math || u.math ? NEEDS_MATHFN : 0) | (u.math ? NEEDS_MATH : 0) | (u.dot ? NEEDS_DOT : 0) |
              (u.tile || copies_turned(e) ? NEEDS_TILE : 0) | (u.atomic ? NEEDS_ATOMIC : 0) |
-             (u.print ? NEEDS_PRINT : 0) | (e->apart.n ? NEEDS_SPAN : 0);
+             (u.print ? NEEDS_PRINT : 0) | (e->apart.n ? NEEDS_SPAN : 0) | (use == CPU_TEXT_COMPILED ? NEEDS_ALL : 0);
   return e->apart.n > 0;
 }
 

@@ -139,7 +139,7 @@ static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
     fail_msg("interp: %s", fault.message);
   }
 
-  cpu_emit_c(f, c->overlap, CPU_TEXT_READABLE, text);
+  cpu_emit_c(f, c->overlap, CPU_TEXT_COMPILED, text);
   CpuCode *code = cpu_compile(cx, text->at, text->n, NULL);
   void *scratch = aligned_alloc(64, (cpu_code_scratch(code) + 63) / 64 * 64 + 64);
   memset(scratch, 0x5A, (cpu_code_scratch(code) + 63) / 64 * 64 + 64);
