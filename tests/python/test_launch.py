@@ -4,6 +4,9 @@ import collections
 import ctypes
 import gc
 import os
+import subprocess
+import sys
+import tempfile
 import threading
 import unittest
 
@@ -241,6 +244,73 @@ class Launches(unittest.TestCase):
         before.add_pre_run_hook(lambda *args, **kwargs: seen.append(args[1]))
         before[(1,)](out, 3.0)
         self.assertEqual(seen, ["fill", 3.0])
+
+
+class Sources(unittest.TestCase):
+    def test_the_first_launch_of_a_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.py")
+            with open(path, "w") as f:
+                f.write("import array\nimport nereid.triton as triton, nereid.triton.language as tl\n\n\n@triton.jit\n"
+                        "def kernel(out_ptr, t):\n    tl.store(out_ptr, tl.sum(tl.arange(0, t[0])))\n\n\n"
+                        "out = array.array('i', [0])\nkernel[(1,)](out, (tl.constexpr(32),))\nassert out[0] == 496\n")
+            p = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+            self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+
+    def test_a_function_with_another_text(self):
+        @triton.jit
+        def inner(x):
+            return x + 1
+
+        @triton.jit
+        def kernel(out_ptr, f: tl.constexpr):
+            tl.store(out_ptr, f(4))
+
+        out = zeros(1, "i")
+        kernel[(1,)](out, inner)
+        self.assertEqual(out[0], 5)
+        inner._unsafe_update_src(inner.src.replace("+ 1", "* 3"))
+        kernel[(1,)](out, inner)
+        self.assertEqual(out[0], 12)
+
+    def test_a_global_that_two_kernels_see_otherwise(self):
+        global CHANGING
+
+        @triton.jit
+        def inner():
+            return CHANGING
+
+        @triton.jit
+        def first(out_ptr):
+            tl.store(out_ptr, CHANGING + inner())
+
+        @triton.jit
+        def second(out_ptr):
+            tl.store(out_ptr, CHANGING + inner())
+
+        out = zeros(1, "i")
+        first[(1,)](out)
+        self.assertEqual(out[0], 10)
+        CHANGING = 6
+        try:
+            with self.assertRaisesRegex(RuntimeError, "Global variable CHANGING has value .* conflicting value"):
+                second[(1,)](out)
+        finally:
+            CHANGING = tl.constexpr(5)
+
+    def test_a_constexpr_function_that_calls_python(self):
+        @triton.constexpr_function
+        def folded(n):
+            return os.path.getsize(__file__) + n
+
+        @triton.jit
+        def kernel(out_ptr):
+            tl.store(out_ptr, folded(1))
+
+        for what in (lambda: folded.cache_key, lambda: kernel[(1,)](zeros(1, "i"))):
+            for _ in range(2):
+                with self.assertRaisesRegex(RuntimeError, "Unsupported function referenced: <function getsize"):
+                    what()
 
 
 class BadInput(unittest.TestCase):

@@ -62,7 +62,7 @@ def _watch(module, owner, scope, name, value):
 
 def _free_name(module, of, name):
     if isinstance(of, JITFunction) and name in of._constants:
-        return core.constexpr(of._constants[name])
+        return core.constexpr(of._constants[name][0])
     if isinstance(of, type):
         scope = _class_scope(of)
         return scope.get(name, NotImplemented)
@@ -238,4 +238,3 @@ def value(kind, text, obj, items):
 _native.configure("ask", ask)
 _native.configure("describe", describe)
 _native.configure("value", value)
-_native.configure("constexpr", core.constexpr)

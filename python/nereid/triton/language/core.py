@@ -90,6 +90,9 @@ class constexpr(base_value):
         return constexpr(self.value or _unwrap_if_constexpr(other))
 
 
+_native.configure("constexpr", constexpr)
+
+
 def _binary(op, swapped=False):
     if swapped:
         return lambda self, other: constexpr(op(_unwrap_if_constexpr(other), self.value))

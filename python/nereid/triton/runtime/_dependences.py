@@ -22,7 +22,6 @@ class Dependences(ast.NodeVisitor):
         self.hasher = hashlib.sha256(fn.src.encode())
         self.used = {}  # (name, id of the dict) -> (value, the dict)
         self.locals, self.in_default = set(), False
-        self.is_host = not hasattr(fn, "params")  # a constexpr function: Python, which may call anything
         self.visit(fn.parse())
 
     def key(self, line):
@@ -56,9 +55,9 @@ class Dependences(ast.NodeVisitor):
                 self._merge(value)
         elif _is_language(value):
             pass
+        elif inspect.isbuiltin(value):
+            pass  # it has no text
         elif callable(value) and not isinstance(value, (type, constexpr)):
-            if self.is_host:
-                return
             raise RuntimeError(f"Unsupported function referenced: {value}")
         elif not self.in_default and where is not None:
             self.used[name, id(where)] = copy.deepcopy(value), where
@@ -71,8 +70,7 @@ class Dependences(ast.NodeVisitor):
         for where in (self.globals, self.nonlocals):
             value = where.get(node.id)
             if value is not None:
-                if not inspect.isbuiltin(value):
-                    self._reference(value, where, node.id)
+                self._reference(value, where, node.id)
                 return value
         return None
 

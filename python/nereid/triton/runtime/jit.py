@@ -269,7 +269,11 @@ class JITCallable:
         with self._hash_lock:
             if self.hash_value is None:
                 self.hash_value = f"recursion:{self._fn_name}"
-                found = Dependences(self)
+                try:
+                    found = Dependences(self)
+                except BaseException:
+                    self.hash_value = None
+                    raise
                 self.used_global_vals = dict(sorted(found.used.items()))
                 self.hash_value = found.key(self.starting_line_number)
             return self.hash_value
@@ -338,7 +342,7 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
             lambda: (_Compiled(self._forget), {}, driver.active.get_current_target(), None, None))
         self._compile_lock = threading.Lock()
         self._native_module = None
-        self._constants = {}  # name -> value of a constexpr that no text can say
+        self._constants = {}  # name -> (value, cache key) of a constexpr that no text can say
         self._held = {}       # (id of globals, name) -> (globals, name, value)
         self._preloaded = {}  # (device, key) -> a kernel that was not asked for yet
         self._configure([p.row() for p in self.params])
@@ -394,11 +398,12 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
             return repr(value)
         if type(value) is float:
             return repr(value) if value - value == 0 else f"float('{value}')"
+        key = value.cache_key if isinstance(value, JITCallable) else None  # its text may be set
         for name, known in self._constants.items():
-            if known is value:
+            if known[0] is value and known[1] == key:
                 return name
         name = f"_constexpr_{len(self._constants)}"
-        self._constants[name] = value
+        self._constants[name] = value, key
         return name
 
     def _hold_globals(self):
@@ -418,6 +423,7 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
             if name not in Options.__dataclass_fields__ and not (name in AMD_OPTIONS and _on_cpu(device)):
                 raise KeyError("Keyword argument %s was specified but unrecognised" % name)
         options = {k: v for k, v in options.items() if k not in AMD_OPTIONS}
+        self.cache_key  # raises where a function that it calls was compiled with another value of a global
         options["debug"] = bool(options.get("debug", self.debug) or knobs.runtime.debug)
         parsed = Options(**{k: v for k, v in options.items() if v is not None})
         rows = [self._specialize(p, arguments[p.name]) for p in self.params]
