@@ -2,7 +2,7 @@
 records every launch of a kernel that it makes, through Triton or through this package, for `nereid replay`.
 
 One line a launch that differs from those before, with how often it was made: file (relative to --root, by default the
-current folder), kernel, line, arguments (types, shapes, strides, alignment, values), options, grid, the values of the
+current folder), kernel, line, from which lines of the program how often, arguments (types, shapes, strides, alignment, values), options, grid, the values of the
 kernel's free names, and what small arrays of integers hold (indices, offsets, lengths, page tables); with --contents
 all arrays of at most 65536 elements. Nothing of the program or of Triton is changed on disk.
 """
@@ -25,7 +25,7 @@ def _is_integer(dtype):
 class Recorder:
     def __init__(self, path, root=None, contents=False):
         self.path, self.root, self.contents = path, os.path.abspath(root or os.getcwd()), contents
-        self.rows = {}  # text of a launch -> how often
+        self.rows = {}  # text of a launch -> {place: how often}
 
     # ---- values ----
 
@@ -106,14 +106,25 @@ class Recorder:
 
     # ---- launches ----
 
+    def relative(self, file):
+        file = os.path.abspath(file)
+        return os.path.relpath(file, self.root) if file.startswith(self.root + os.sep) else file
+
+    def place(self):
+        """file:line of the innermost call that is neither Triton's nor ours."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            module = str(frame.f_globals.get("__name__")).partition(".")[0]
+            if module not in ("nereid", "triton") and frame.f_globals is not globals():
+                return f"{self.relative(frame.f_code.co_filename)}:{frame.f_lineno}"
+            frame = frame.f_back
+        return "?"
+
     def launch(self, fn, arguments, options, grid):
         """fn: the @jit function; arguments: all of them by name, in order; grid: numbers."""
         code = fn.fn.__code__
-        file = os.path.abspath(code.co_filename)
-        if file.startswith(self.root + os.sep):
-            file = os.path.relpath(file, self.root)
         constexprs = {p.name for p in fn.params if p.is_constexpr}
-        row = {"file": file, "kernel": fn.__name__, "line": code.co_firstlineno,
+        row = {"file": self.relative(code.co_filename), "kernel": fn.__name__, "line": code.co_firstlineno,
                "args": [self.argument(k, v, k in constexprs) for k, v in arguments.items()],
                "meta": {k: options[k] for k in _OPTIONS if options.get(k) is not None},
                "grid": [int(n) for n in grid]}
@@ -121,14 +132,15 @@ class Recorder:
         if names:
             row["names"] = names
         text = json.dumps(row, separators=(",", ":"), allow_nan=False, default=str)
-        self.rows[text] = self.rows.get(text, 0) + 1
+        places, place = self.rows.setdefault(text, {}), self.place()
+        places[place] = places.get(place, 0) + 1
 
     def save(self):
         """Written whole or not at all."""
         temporary = f"{self.path}.{os.getpid()}"
         with open(temporary, "w", encoding="utf-8") as f:
-            for text, count in self.rows.items():
-                f.write(f'{text[:-1]},"count":{count}}}\n')
+            for text, places in self.rows.items():
+                f.write(f'{text[:-1]},"count":{sum(places.values())},"from":{json.dumps(places)}}}\n')
         os.replace(temporary, self.path)
 
 

@@ -136,6 +136,7 @@ typedef struct Cause {
   bool built;
   int count;
   int64_t first_row;
+  char *from; /* where the program launches it, or NULL */
 } Cause;
 /* A row's registers beside those that Triton's compiler used for it. */
 typedef struct Wide {
@@ -149,9 +150,10 @@ typedef struct Summary {
   int cause_count;
   double worst_text_ms, worst_compiler_ms;
   int64_t worst_text_row, peak_bytes;
-  int compared;     /* rows of which both registers are known */
-  double log_ratio; /* sum of logarithms: ours over Triton's */
-  Wide *wide;       /* over 1.25 times Triton's, or spilled where Triton does not */
+  int64_t launches, failed_launches; /* that the program made, where the log says; those of rows that are a cause */
+  int compared;                      /* rows of which both registers are known */
+  double log_ratio;                  /* sum of logarithms: ours over Triton's */
+  Wide *wide;                        /* over 1.25 times Triton's, or spilled where Triton does not */
   int wide_count, over, spilled;
 } Summary;
 
@@ -190,10 +192,14 @@ static void count_result(Summary *s, const Json *j) {
     s->worst_compiler_ms = json_get_number(j, "compiler_ms", 0);
   if (json_get_int(j, "peak_bytes", 0) > s->peak_bytes) s->peak_bytes = json_get_int(j, "peak_bytes", 0);
   compare_registers(s, j);
+  int64_t launches = json_get_int(j, "launches", 0);
+  s->launches += launches;
   if (state == REPLAY_AGREES || state == REPLAY_COMPILED) return;
+  s->failed_launches += launches;
   bool built = json_get_int(j, "triton_builds", 1) != 0;
   char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_get_text(j, "kernel", "?"),
                              json_get_text(j, "detail", ""));
+  const char *from = json_get_text(j, "from", NULL);
   /* same reason, other kernel: one cause */
   char *key = state == REPLAY_COMPILE_FAILED && text ? strchr(text, ':') : NULL;
   for (int i = 0; i < s->cause_count && text; i++) {
@@ -209,7 +215,8 @@ static void count_result(Summary *s, const Json *j) {
   Cause *more = realloc(s->causes, sizeof *more * (size_t)(s->cause_count + 1));
   if (!more || !text) return free(text);
   s->causes = more;
-  s->causes[s->cause_count++] = (Cause){text, state, built, 1, json_get_int(j, "row", 0)};
+  s->causes[s->cause_count++] =
+      (Cause){text, state, built, 1, json_get_int(j, "row", 0), from ? format_string("%s", from) : NULL};
 }
 
 static int by_count(const void *a, const void *b) {
@@ -255,7 +262,11 @@ static void print_summary(Summary *s, const ReplayOptions *o, int64_t start) {
   for (int i = 0; i < s->cause_count; i++) {
     if (s->causes[i].state != last) printf("%s:\n", replay_state_names[last = s->causes[i].state]);
     printf("  %4d  from row %-5ld %s\n", s->causes[i].count, (long)s->causes[i].first_row, s->causes[i].text);
+    if (s->causes[i].from) printf("        launched at %s\n", s->causes[i].from);
   }
+  if (s->launches)
+    printf("\nrecorded: %lld launches, %lld of them of rows that are listed", (long long)s->launches,
+           (long long)s->failed_launches);
   double seconds = (double)(now_ns() - start) / 1e9;
   printf("\n%d launches, %d that Triton builds: %d compiled (%.1f%%)", total, built, compiled,
          built ? 100.0 * compiled / built : 0);
@@ -434,7 +445,7 @@ static int replay(int argc, char **argv) {
   for (int i = 0; i < REPLAY_STATE_COUNT; i++)
     if (i != REPLAY_AGREES && i != REPLAY_COMPILED && i != REPLAY_NO_INPUTS && i != REPLAY_RACE && s.built[i])
       status = 1;
-  for (int i = 0; i < s.cause_count; i++) free(s.causes[i].text);
+  for (int i = 0; i < s.cause_count; i++) free(s.causes[i].text), free(s.causes[i].from);
   for (int i = 0; i < s.wide_count; i++) free(s.wide[i].kernel);
   free(s.causes), free(s.wide), free(log.lines), free(log.text);
   return status;

@@ -454,6 +454,11 @@ void replay_begin_row(JsonWriter *w, int64_t number, const Json *row, ReplayStat
   json_put_bool(w, "triton_builds", !json_get(row, "triton_error"));
   json_put_text(w, "state", replay_state_names[state]);
   json_put_text(w, "detail", detail);
+  const Json *count = json_get(row, "count"), *from = json_get(row, "from"), *most = from ? from->first : NULL;
+  if (count) json_put_int(w, "launches", json_get_int(row, "count", 1));
+  for (const Json *place = most; place; place = place->next)
+    if (place->i > most->i) most = place;
+  if (most && most->key) json_put_text(w, "from", most->key);
 }
 
 void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {

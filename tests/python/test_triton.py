@@ -489,6 +489,7 @@ class Processes(unittest.TestCase):
                     for _ in range(3):
                         kernels.scaled[(2,)](x, Tensor("f"), 100, BLOCK=64, num_warps=2)
                     kernels.scaled[lambda meta: (1,)](x, out, 50, 64)
+                    kernels.scaled[(2,)](x, Tensor("f"), 100, BLOCK=64, num_warps=2)
                     kernels.scatter[(1,)](x, Tensor("f"), 64)
                 """))
             p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
@@ -496,8 +497,10 @@ class Processes(unittest.TestCase):
             self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
             with open(log) as f:
                 rows = [json.loads(line) for line in f]
-            self.assertEqual([r["count"] for r in rows], [3, 1, 1])
+            self.assertEqual([r["count"] for r in rows], [4, 1, 1])
             first = rows[0]
+            self.assertEqual(first["from"], {"program.py:18": 3, "program.py:20": 1})
+            self.assertEqual(rows[2]["from"], {"program.py:21": 1})
             self.assertEqual((first["file"], first["kernel"], first["grid"], first["meta"]),
                              ("kernels.py", "scaled", [2], {"num_warps": 2}))
             self.assertEqual(first["names"], {"SCALE": 2})
@@ -511,6 +514,19 @@ class Processes(unittest.TestCase):
                                    timeout=120)
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
                 self.assertIn("3 ran and agreed", p.stdout)  # made-up indices would leave the array
+                self.assertIn("recorded: 6 launches, 0 of them of rows that are listed", p.stdout)
+                with open(kernels, "a") as f:
+                    f.write("\n\n@triton.jit\ndef scaled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):\n    tl.nothing()\n")
+                p = subprocess.run([nereid_command, "replay", log, "--root", folder, "--json"], capture_output=True,
+                                   text=True, timeout=120)
+                self.assertEqual(p.returncode, 1, p.stdout + p.stderr)
+                said = {r["row"]: r for r in map(json.loads, p.stdout.splitlines())}
+                self.assertEqual([(said[r]["launches"], said[r]["from"]) for r in (1, 2, 3)],
+                                 [(4, "program.py:18"), (1, "program.py:19"), (1, "program.py:21")])
+                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+                                   timeout=120)
+                self.assertIn("launched at program.py:18", p.stdout)
+                self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
 
     def test_subinterpreters(self):
         status, said = run("""
