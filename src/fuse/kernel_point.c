@@ -11,10 +11,12 @@
  *     y = tile // 16 * Y + tl.arange(0, Y)[:, None]
  *     x = tile % 16 * X + tl.arange(0, X)[None, :]
  *     value = tl.load(in_ptr + x * 2000 + y)
- *     tl.store(out_ptr + y * 1000 + x, value) */
+ *     tl.store(out_ptr + y * 1000 + x, value)
+ *
+ * On a CPU so do those whose places are found by dividing x: a vector has one row's, and divides nothing. */
 #include "fuse/fuse.h"
 
-enum { BLOCK = 1024, SIDE = 64, LEAST_SIDE = 16 };
+enum { BLOCK = 1024, SIDE = 64, LEAST_SIDE = 16, LEAST_RUN = 8, RUN_TILE = 4096 };
 
 /* Whether indices up to n may not fit 32 bits. */
 static bool is_wide(const Size *n) {
@@ -41,15 +43,38 @@ static void write_roots(Writer *w, const FuseGroup *group, Index linear) {
 
 typedef struct Turn {
   int64_t outer, rows, columns; /* x = (outer * rows + row) * columns + column */
+  int64_t y_block, x_block;
 } Turn;
 
-static bool can_turn(Graph *g, const FuseGroup *group, const Writer *w, const Size *n, Turn *turn) {
+static int64_t side(int64_t n) {
+  int64_t b = LEAST_SIDE;
+  while (b < n && b < SIDE) b *= 2;
+  return b;
+}
+
+static bool find_turn(const Writer *w, const Size *n, Turn *turn) {
   int64_t all, rows, columns;
   if (!w->turned_below || !w->turned_size) return false;
   if (!size_is_int(n, &all) || !size_is_int(w->turned_size, &rows) || !size_is_int(w->turned_below, &columns))
     return false;
   if (rows < LEAST_SIDE || columns < LEAST_SIDE || all % (rows * columns)) return false;
-  *turn = (Turn){all / (rows * columns), rows, columns};
+  *turn = (Turn){all / (rows * columns), rows, columns, side(rows), side(columns)};
+  return true;
+}
+
+static bool find_runs(const Writer *w, const Size *n, Turn *turn) {
+  int64_t all, x_block = LEAST_RUN, y_block = 1;
+  if (w->plan->target.kind != TARGET_CPU || !size_is_int(n, &all) || w->run < LEAST_RUN) return false;
+  if (all % w->run || w->run == all) return false;
+  while (x_block < w->run && x_block < BLOCK) x_block *= 2;
+  while (x_block * y_block < RUN_TILE && y_block < all / w->run) y_block *= 2;
+  *turn = (Turn){1, all / w->run, w->run, y_block, x_block};
+  return true;
+}
+
+static bool can_turn(Graph *g, const FuseGroup *group, const Writer *w, const Size *n, Turn *turn) {
+  if (!find_turn(w, n, turn) && !find_runs(w, n, turn)) return false;
+  int64_t rows = turn->rows, columns = turn->columns;
   const Size *size[] = {size_int(g, turn->outer), size_int(g, rows), size_int(g, columns)};
   const char *const names[] = {"outer", "y", "x"};
   IndexVar vars[3];
@@ -64,17 +89,11 @@ static bool can_turn(Graph *g, const FuseGroup *group, const Writer *w, const Si
   return true;
 }
 
-static int64_t side(int64_t n) {
-  int64_t b = LEAST_SIDE;
-  while (b < n && b < SIDE) b *= 2;
-  return b;
-}
-
 static FuseKernel *turned(FusePlan *p, const FuseGroup *group, const char *name, const Size *n, Turn turn, bool wide) {
   Graph *g = p->g;
   Writer *w = writer_create(p, group, name);
   w->wide = wide;
-  int64_t y_block = side(turn.rows), x_block = side(turn.columns);
+  int64_t y_block = turn.y_block, x_block = turn.x_block;
   int64_t across = (turn.columns + x_block - 1) / x_block, down = (turn.rows + y_block - 1) / y_block;
   const Size *size[] = {size_int(g, turn.outer), size_int(g, turn.rows), size_int(g, turn.columns)};
   const IndexVar *outer = writer_var(w, "outer", NULL, size[0], 0),
@@ -86,9 +105,11 @@ static FuseKernel *turned(FusePlan *p, const FuseGroup *group, const char *name,
     writer_line(w, "outer = %s // %lld", tile, (long long)(across * down));
     writer_line(w, "%s = %s %% %lld", tile, tile, (long long)(across * down));
   }
-  writer_line(w, "y = %s // %lld * Y + tl.arange(0, Y)[:, None]", tile, (long long)across);
+  const char *row = across == 1 ? tile : arena_printf(w->cx->arena, "%s // %lld", tile, (long long)across);
+  writer_line(w, "y = %s * Y + tl.arange(0, Y)[:, None]", row);
   if (y->mask) writer_line(w, "y_mask = y < %lld", (long long)turn.rows);
-  writer_line(w, "x = %s %% %lld * X + tl.arange(0, X)[None, :]", tile, (long long)across);
+  if (across == 1) writer_line(w, "x = tl.arange(0, X)[None, :]");
+  else writer_line(w, "x = %s %% %lld * X + tl.arange(0, X)[None, :]", tile, (long long)across);
   if (x->mask) writer_line(w, "x_mask = x < %lld", (long long)turn.columns);
   Index at[] = {index_var(g, outer), index_var(g, y), index_var(g, x)};
   write_roots(w, group, index_linear(g, 3, size, at));

@@ -83,10 +83,25 @@ static void note_extent(Writer *w, const Size *n) {
   if (!size_is_int(n, &v) || v >= (INT64_C(1) << 31) - 65536) w->wide = true;
 }
 
-/* Whether neighbours in memory lie far apart in the tile, which then needs a second axis. */
+static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
+
+static void note_run(Writer *w, const Index *place) {
+  for (int i = 0; i < place->n; i++) {
+    const IndexTerm *t = &place->at[i];
+    int64_t n = 1;
+    if (t->var->bit != 1) continue;
+    if (!size_is(t->below, 1)) w->run = divisor(w->run, size_is_int(t->below, &n) ? n : 1);
+    if (t->size) w->run = divisor(w->run, size_is_int(size_mul(w->g, t->below, t->size), &n) ? n : 1);
+  }
+}
+
+/* Whether neighbours in memory lie far apart in the tile, which then needs a second axis. On a CPU what is the same for
+ * many elements in a row is no reason. */
 static void note_turn(Writer *w, const Index *place) {
   const IndexTerm *unit = NULL;
-  for (int i = 0; i < place->n; i++) {
+  bool varies = w->plan->target.kind != TARGET_CPU;
+  for (int i = 0; i < place->n; i++) varies |= size_is(place->at[i].below, 1);
+  for (int i = 0; i < place->n && varies; i++) {
     const IndexTerm *t = &place->at[i];
     if (!size_is(t->factor, 1)) continue;
     if (size_is(t->below, 1) || unit) return;
@@ -107,6 +122,7 @@ static FuseValue load(Writer *w, Tensor *t, const Index *at) {
   const char *text = spread(w, &place, w->condition_bits);
   note_place(w->loaded_at, t, text);
   note_turn(w, &place);
+  note_run(w, &place);
   note_extent(w, graph_numel(w->g, t));
   bits |= w->condition_bits;
   Buf b = {.arena = w->cx->arena};

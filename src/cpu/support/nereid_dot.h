@@ -113,17 +113,15 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
 #define ND_DOT_ROW_bf16(x) (x)
 
 /* NAME: suffix of the functions. E: element of acc, A: of a as a step takes it, V: vector, L: its lanes, STEP.
- * panel: rows of nv * L elements of b at distance ldb. fresh: acc = a b, not acc += a b. */
+ * panel: rows of nv * L elements of b at distance ldb. fresh: acc = a b, not acc += a b. What is summed
+ * here is added to acc as one number: of long sums that leaves a smaller error than to go on from acc. */
 #define ND_DOT_KERNEL(NAME, E, A, V, STEP) \
   ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
                                      const E *b, int64_t ldb, int k, int fresh) { \
     enum { L = ND_REG / sizeof(E) }; \
     V c[ND_DOT_ROWS][ND_DOT_NV]; \
     E *at = acc; \
-    if (fresh) ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = (V){0}; \
-    else \
-      ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
-          *(const V##u *)(at + j * L); \
+    ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = (V){0}; \
     for (int p = 0; p < k; p++, b += ldb) { \
       V row[ND_DOT_NV]; \
       ND_UNROLL for (int j = 0; j < nv; j++) { \
@@ -133,9 +131,12 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
       ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
           STEP(c[i][j], a[i * lda + p], row[j]); \
     } \
-    at = acc; \
-    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * (V##u *)(at + j * L) = \
-        c[i][j]; \
+    if (fresh) \
+      ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * \
+          (V##u *)(at + j * L) = c[i][j]; \
+    else \
+      ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * \
+          (V##u *)(at + j * L) += c[i][j]; \
   } \
   /* a panel of nv vectors: all rows, in blocks of mr; by itself, so that addresses stay in registers */ \
   ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \

@@ -126,12 +126,12 @@ ND_RAW_LANES(b8)
 /* ---- strided, gathered, scattered -------------------------------------------------------------------------------- */
 
 #define ND_RAW_FAR_APART(B) \
-  ND_INLINE nd_##B##v nd_sload_##B(const void *p, int64_t stride) { \
+  ND_INLINE nd_##B##v nd_lanes_sload_##B(const void *p, int64_t stride) { \
     nd_##B##v r; \
     for (int i = 0; i < ND_VL; i++) r[i] = *(const nd_##B *)((const char *)p + i * stride); \
     return r; \
   } \
-  ND_INLINE nd_##B##v nd_smload_##B(const void *p, int64_t stride, nd_mask m, nd_##B##v other) { \
+  ND_INLINE nd_##B##v nd_lanes_smload_##B(const void *p, int64_t stride, nd_mask m, nd_##B##v other) { \
     union { \
       nd_##B##v v; \
       nd_##B x[ND_VL]; \
@@ -140,10 +140,10 @@ ND_RAW_LANES(b8)
     for (int i = 0; i < ND_VL; i++) out[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)(i * stride), r.x); \
     return out; \
   } \
-  ND_INLINE void nd_sstore_##B(void *p, int64_t stride, nd_##B##v x) { \
+  ND_INLINE void nd_lanes_sstore_##B(void *p, int64_t stride, nd_##B##v x) { \
     for (int i = 0; i < ND_VL; i++) *(nd_##B *)((char *)p + i * stride) = x[i]; \
   } \
-  ND_INLINE void nd_smstore_##B(void *p, int64_t stride, nd_##B##v x, nd_mask m) { \
+  ND_INLINE void nd_lanes_smstore_##B(void *p, int64_t stride, nd_##B##v x, nd_mask m) { \
     nd_##B spare[ND_VL]; \
     for (int i = 0; i < ND_VL; i++) *(nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)(i * stride), spare) = x[i]; \
   } \
@@ -215,7 +215,66 @@ ND_INLINE nd_b8v nd_xgather_b8(const void *p, nd_i32v index, nd_mask m, nd_b8v o
       r.p[k] = (nd_u64p)_mm512_mask_i32gather_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (__m256i)a.p[k], p, 8))
   return r.v;
 }
+/* Elements `stride` bytes apart. Every other one, and those in backward order, are picked out of whole vectors, of
+ * which no byte lies outside the elements' own span; others are gathered, where 32 bits hold their places. */
+ND_INLINE int nd_is_near(int64_t stride) { return stride < (1 << 26) && stride > -(1 << 26); }
+#if ND_VL == 16
+ND_INLINE nd_b4v nd_strided_b4(const void *p, int64_t stride, uint32_t bits, nd_b4v other) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#if defined(__BMI2__)
+  if (__builtin_constant_p(stride) && stride == 8) {
+    uint32_t there = _pdep_u32(bits, 0x55555555u);
+    __m512i low = _mm512_maskz_loadu_epi32((__mmask16)there, p),
+            high = _mm512_maskz_loadu_epi32((__mmask16)(there >> 15), (const char *)p + 60),
+            from = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);
+    return (nd_b4v)_mm512_mask_mov_epi32((__m512i)other, (__mmask16)bits, _mm512_permutex2var_epi32(low, from, high));
+  }
+#endif
+  if (__builtin_constant_p(stride) && stride == -4 && bits == 0xffff) {
+    __m512i from = _mm512_sub_epi32(_mm512_set1_epi32(15), lane);
+    return (nd_b4v)_mm512_permutexvar_epi32(from, _mm512_loadu_si512((const char *)p - 60));
+  }
+  __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride));
+  return (nd_b4v)_mm512_mask_i32gather_epi32((__m512i)other, (__mmask16)bits, at, p, 1);
+}
+ND_INLINE void nd_strided_store_b4(void *p, int64_t stride, nd_b4v x, uint32_t bits) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride));
+  _mm512_mask_i32scatter_epi32(p, (__mmask16)bits, at, (__m512i)x, 1);
+}
 #else
+ND_INLINE nd_b4v nd_strided_b4(const void *p, int64_t stride, uint32_t bits, nd_b4v other) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  __m256i at = _mm256_mullo_epi32(lane, _mm256_set1_epi32((int)stride));
+  return (nd_b4v)_mm256_mmask_i32gather_epi32((__m256i)other, (__mmask8)bits, at, p, 1);
+}
+ND_INLINE void nd_strided_store_b4(void *p, int64_t stride, nd_b4v x, uint32_t bits) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  __m256i at = _mm256_mullo_epi32(lane, _mm256_set1_epi32((int)stride));
+  _mm256_mask_i32scatter_epi32(p, (__mmask8)bits, at, (__m256i)x, 1);
+}
+#endif
+ND_INLINE nd_b4v nd_sload_b4(const void *p, int64_t stride) {
+  if (!nd_is_near(stride)) return nd_lanes_sload_b4(p, stride);
+  return nd_strided_b4(p, stride, (1u << ND_VL) - 1, (nd_b4v){0});
+}
+ND_INLINE nd_b4v nd_smload_b4(const void *p, int64_t stride, nd_mask m, nd_b4v other) {
+  if (!nd_is_near(stride)) return nd_lanes_smload_b4(p, stride, m, other);
+  return nd_strided_b4(p, stride, nd_mask_bits(m), other);
+}
+ND_INLINE void nd_sstore_b4(void *p, int64_t stride, nd_b4v x) {
+  if (!nd_is_near(stride)) nd_lanes_sstore_b4(p, stride, x);
+  else nd_strided_store_b4(p, stride, x, (1u << ND_VL) - 1);
+}
+ND_INLINE void nd_smstore_b4(void *p, int64_t stride, nd_b4v x, nd_mask m) {
+  if (!nd_is_near(stride)) nd_lanes_smstore_b4(p, stride, x, m);
+  else nd_strided_store_b4(p, stride, x, nd_mask_bits(m));
+}
+#else
+#define nd_sload_b4 nd_lanes_sload_b4
+#define nd_smload_b4 nd_lanes_smload_b4
+#define nd_sstore_b4 nd_lanes_sstore_b4
+#define nd_smstore_b4 nd_lanes_smstore_b4
 #define nd_gather_b4 nd_lanes_gather_b4
 #define nd_gather_b8 nd_lanes_gather_b8
 #define nd_xgather_b8 nd_lanes_xgather_b8
@@ -227,6 +286,18 @@ ND_INLINE nd_b4v nd_xgather_b4(const void *p, nd_i32v index, nd_mask m, nd_b4v o
 #define nd_xgather_b4 nd_lanes_xgather_b4
 #endif
 #endif
+#define nd_sload_b1 nd_lanes_sload_b1
+#define nd_smload_b1 nd_lanes_smload_b1
+#define nd_sstore_b1 nd_lanes_sstore_b1
+#define nd_smstore_b1 nd_lanes_smstore_b1
+#define nd_sload_b2 nd_lanes_sload_b2
+#define nd_smload_b2 nd_lanes_smload_b2
+#define nd_sstore_b2 nd_lanes_sstore_b2
+#define nd_smstore_b2 nd_lanes_smstore_b2
+#define nd_sload_b8 nd_lanes_sload_b8
+#define nd_smload_b8 nd_lanes_smload_b8
+#define nd_sstore_b8 nd_lanes_sstore_b8
+#define nd_smstore_b8 nd_lanes_smstore_b8
 #define nd_gather_b1 nd_lanes_gather_b1
 #define nd_gather_b2 nd_lanes_gather_b2
 #define nd_xgather_b1 nd_lanes_xgather_b1

@@ -1,4 +1,4 @@
-# Transposed convolutions, in phases and with gaps, beside the sum that they stand for: whether they are the same.
+# Transposed convolutions, in phases, of dilated weights too, beside the sum that they stand for: whether they are the same.
 # args: x=randn:f32[2,4,5,6] w=randn:f32[4,3,3,2]
 # result: 1
 import torch
@@ -25,7 +25,7 @@ def spread(x, w, stride, padding, more, dilation):
 
 def forward(x, w):
     worst = []
-    for stride, padding, more, dilation in ((2, 1, 1, 1), (3, 0, 2, 1), (1, 3, 0, 1), (2, 1, 0, 2), (4, 2, 0, 1)):
+    for stride, padding, more, dilation in ((2, 1, 1, 1), (3, 0, 2, 1), (1, 3, 0, 1), (2, 1, 0, 2), (4, 2, 0, 1), (3, 1, 1, 2), (4, 0, 1, 6)):
         y = F.conv_transpose2d(x, w, None, stride=stride, padding=padding, output_padding=more, dilation=dilation)
         worst.append((y - spread(x, w, stride, padding, more, dilation)).abs().max())
     return (torch.stack(worst).max() < 1e-4).float()

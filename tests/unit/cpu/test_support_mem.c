@@ -96,6 +96,19 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
     for (int l = 0; l < ND_VL; l++) IS(T, v, l, l % 3 == 0 ? VALUE(T, l) : VALUE(T, l + 1)); \
     v = nd_sload_##T##v(first, 5 * bytes); \
     for (int l = 0; l < ND_VL; l++) IS(T, v, l, VALUE(T, 5 * l)); \
+    /* every other element and backwards, of an array that ends with the last of them */ \
+    v = nd_sload_##T##v(end - (2 * ND_VL - 1) * bytes, 2 * bytes); \
+    for (int l = 0; l < ND_VL; l++) IS(T, v, l, VALUE(T, N - 1 - 2 * (ND_VL - 1 - l))); \
+    v = nd_sload_##T##v(end - bytes, -bytes); \
+    for (int l = 0; l < ND_VL; l++) IS(T, v, l, VALUE(T, N - 1 - l)); \
+    for (int n = 1; n <= ND_VL; n++) { \
+      v = nd_smload_##T##v(end - (2 * n - 1) * bytes, 2 * bytes, nd_first(n), other); \
+      for (int l = 0; l < ND_VL; l++) IS(T, v, l, l < n ? VALUE(T, N - 1 - 2 * (n - 1 - l)) : VALUE(T, l + 1)); \
+      v = nd_smload_##T##v(end - bytes, -bytes, nd_first(n), other); \
+      for (int l = 0; l < ND_VL; l++) IS(T, v, l, l < n ? VALUE(T, N - 1 - l) : VALUE(T, l + 1)); \
+    } \
+    v = nd_smload_##T##v(first, 2 * bytes, holes, other); \
+    for (int l = 0; l < ND_VL; l++) IS(T, v, l, l % 3 == 0 ? VALUE(T, 2 * l) : VALUE(T, l + 1)); \
     /* the type's array at an odd address, as a cast pointer may have it */ \
     memmove(memory + 1, first, N * bytes); \
     v = nd_load_##T##v(memory + 1 + bytes); \

@@ -79,19 +79,25 @@ def correlate(x, w, dilation, groups):
     return convolve(x, w, [1] * dims, [0] * dims, dilation, groups)
 
 
-# With a stride s, every s-th place of the result takes the same every s-th weights: s convolutions without gaps, whose results alternate.
-def correlate_phases(x, w, i, stride, padding, out, groups):
+def divisor(a, b): return a if b == 0 else divisor(b, a % b)
+
+
+# With a stride s, every s-th place of the result takes the same weights, some whole number of them apart: s convolutions
+# without gaps, whose results alternate.
+def correlate_phases(x, w, i, stride, padding, dilation, out, groups):
     if i == len(stride):
-        return correlate(x, w, [1] * len(stride), groups)
+        return correlate(x, w, [dilation[k] // divisor(dilation[k], stride[k]) for k in range(len(stride))], groups)
     d, s, parts, shape = 2 + i, stride[i], [], None
+    apart = s // divisor(dilation[i], s)
     for j in range(s):
-        r = (j + padding[i]) % s
-        first, count = (j + padding[i]) // s, (out[i] - j + s - 1) // s
-        taps = (w.shape[d] - r + s - 1) // s
-        part = None
+        count, taps, part = (out[i] - j + s - 1) // s, 0, None
+        for k in range(apart):
+            if k < w.shape[d] and (j + padding[i] - k * dilation[i]) % s == 0:
+                least, taps = k, (w.shape[d] - k + apart - 1) // apart
         if taps > 0:
-            y = bordered(x, d, taps - 1 - first, first + count - x.shape[d])
-            part = correlate_phases(y, prim.slice(w, d, r, w.shape[d], s), i + 1, stride, padding, out, groups)
+            first = (j + padding[i] - least * dilation[i]) // s
+            y = bordered(x, d, (taps - 1) * apart * dilation[i] // s - first, first + count - x.shape[d])
+            part = correlate_phases(y, prim.slice(w, d, least, w.shape[d], apart), i + 1, stride, padding, dilation, out, groups)
             part = bordered(part, d, 0, (out[i] + s - 1) // s - count)
             shape = part.shape
         parts.append(part)
@@ -106,10 +112,10 @@ def convolve_transposed(x, w, stride, padding, output_padding, dilation, groups)
     strided, phased = False, True
     for i in range(dims):
         strided = strided or stride[i] > 1
-        phased = phased and dilation[i] == 1 and isinstance(x.shape[2 + i], int) and isinstance(output_padding[i], int)
+        phased = phased and isinstance(x.shape[2 + i], int) and isinstance(output_padding[i], int)
     if strided and phased:
-        out = [(x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] + kernel[i] + output_padding[i] for i in range(dims)]
-        return correlate_phases(x, w, 0, stride, padding, out, groups)
+        out = [(x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (kernel[i] - 1) + 1 + output_padding[i] for i in range(dims)]
+        return correlate_phases(x, w, 0, stride, padding, dilation, out, groups)
     y = prim.pad(x, [0] * x.ndim, [0] * x.ndim, [0, 0] + [s - 1 for s in stride], 0)
     for i in range(dims):
         low = dilation[i] * (kernel[i] - 1) - padding[i]
