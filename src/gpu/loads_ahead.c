@@ -1,4 +1,4 @@
-/* Loads of a recurrence, several iterations ahead, into registers.
+/* Loads of recurrences and sums, several iterations ahead, into registers.
  *
  *     for %i = %lb to %ub step %s                   %x0, %x1 = loads of the first two iterations
  *       %x = load(%i)                        ->     for %i = %lb to %end step 2 * %s ... carrying %x0, %x1
@@ -12,15 +12,17 @@
  * predecessor has left, with no moves, which would wait for it (modulo variable expansion; Lam, 1988). As many
  * iterations are in flight as hide the latency of memory by the work between them, and as there are registers for.
  *
- * Done for innermost loops that carry numbers other than addresses and that store, all of whose loads have addresses
- * and masks that are known ahead, and lie apart from what is stored (gpu/disjoint.h). Loops that only load, the
- * assembler unrolls itself, and gpu/prefetch.c serves those with reductions and products. num_stages=1, of the loop or
- * the launch, forbids it.
+ * Done for innermost loops all of whose loads have addresses and masks that are known ahead. Those that store must
+ * carry numbers other than addresses, and load apart from what is stored (gpu/disjoint.h). Those that only load (a
+ * sum over a long axis) get copies if these are small, else the assembler unrolls them (ptx/control.c), but not where
+ * loads have masks; gpu/prefetch.c serves those with reductions and products. num_stages=1, of the loop or the launch,
+ * forbids it.
  */
 #include "gpu/disjoint.h"
 #include "gpu/loop.h"
 
 enum { MOST_COPIED = 96, MOST_AHEAD = 8, MOST_LOADS = 16, MOST_NEEDED = 32, HIDDEN = 1024, MOST_BODY = 1024 };
+enum { LEAST_AHEAD = 4 }; /* of loops that only load: so many iterations the assembler loads at once, too */
 
 typedef struct LoadsAhead {
   Func *f;
@@ -85,7 +87,10 @@ static int64_t work_of(const LoadsAhead *p, const Block *b) {
   for (const Op *op = b->first; op; op = op->next) {
     if (op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_DOT || op->code == OP_SORT) return -1;
     if (op->code == OP_LOAD && b != p->body) return -1;
-    if (op->code == OP_REDUCE || op->code == OP_SCAN) work += 64; /* shuffles that wait for each other */
+    if (op->code == OP_REDUCE || op->code == OP_SCAN) {
+      if (!p->stores.count) return -1; /* prefetch's */
+      work += 64;                      /* shuffles that wait for each other */
+    }
     for (int i = 0; i < op->in_count && (op->out_count || op->code == OP_STORE); i++)
       if (!i || of_thread(p, op->in[i]->type) > of_thread(p, op->in[0]->type)) work += of_thread(p, op->in[i]->type);
     for (int i = 0; i < 2; i++) {
@@ -117,7 +122,7 @@ static int choose_distance(const LoadsAhead *p, const GpuBudgets *budgets) {
   int n = 1;
   while (n < MOST_AHEAD && n * work < HIDDEN) n *= 2;
   while (n && n * each > room) n /= 2;
-  return n;
+  return p->stores.count || n >= LEAST_AHEAD ? n : 0;
 }
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
@@ -146,17 +151,18 @@ static Value *compute(const LoadsAhead *p, Builder *b, Map *known, Value *v) {
   return map_get(known, v);
 }
 
+/* `exists` NULL: the iteration does. */
 static Value *load_again(const LoadsAhead *p, Builder *b, Map *known, const Op *load, Value *exists) {
   Context *cx = p->f->cx;
   const Type *t = load->out[0]->type;
   Value *mask = exists, *own = op_mask(load), *other = op_other(load);
   b->span = load->span;
-  if (t->rank) {
+  if (exists && t->rank) {
     mask = build_splat(b, exists, t->rank, t->shape);
     mask->axis = loop_constant_axis(cx, mask->type);
   }
   if (own) {
-    mask = build_binary(b, OP_AND, compute(p, b, known, own), mask);
+    mask = exists ? build_binary(b, OP_AND, compute(p, b, known, own), mask) : compute(p, b, known, own);
     mask->axis = own->axis;
   }
   Value *v = build_load(b, compute(p, b, known, load->in[0]), mask, other ? compute(p, b, known, other) : NULL);
@@ -166,7 +172,8 @@ static Value *load_again(const LoadsAhead *p, Builder *b, Map *known, const Op *
   return v;
 }
 
-/* The loads of the iteration `iv`, before which the needed values are `carried`; these become those of the next one. */
+/* The loads of the iteration `iv`, if it `exists` (NULL: it does), before which the needed values are `carried`; these
+ * become those of the next one. */
 static void issue(const LoadsAhead *p, Builder *b, Value *iv, Value *exists, Value **carried, Value **loaded) {
   Map *known = map_create(p->f->cx->arena, false);
   Value *next[MOST_NEEDED];
@@ -200,49 +207,20 @@ static Value *end_of_groups(const LoadsAhead *p, Builder *b, int n) {
   return build_binary(b, OP_ADD, lb, build_binary(b, OP_MUL, build_convert(b, trips, t), step));
 }
 
-static void rewrite(LoadsAhead *p, int n) {
-  Func *f = p->f;
-  Op *loop = p->loop;
-  Arena *a = f->cx->arena;
-  Builder before = {.func = f, .block = loop->block, .before = loop, .span = loop->span};
-  int own = loop->out_count, needed = p->needed_count, loads = p->load_count, count = own + needed + n * loads;
-  Value **init = NEW_N(a, Value *, 3 + count), **carried = init + 3 + own, **loaded = carried + needed;
-  const Type **types = NEW_N(a, const Type *, count);
-  Value *end = end_of_groups(p, &before, n), *any = build_cmp(&before, CMP_LT, loop->in[0], end);
-  memcpy(init, loop->in, sizeof *init * (size_t)(3 + own));
-  for (int i = 0; i < needed; i++) carried[i] = loop->in[3 + p->needed[i]];
-  for (int j = 0; j < n; j++)
-    issue(p, &before, variable_after(p, &before, loop->in[0], j), any, carried, loaded + j * loads);
-  init[1] = end;
-  init[2] = build_binary(&before, OP_MUL, loop->in[2], build_int(&before, loop->in[2]->type, n));
-  for (int i = 0; i < count; i++) types[i] = init[3 + i]->type;
-  before.span = loop->span;
-  Op *main = build_op(&before, OP_FOR, 3 + count, init, count, types);
-  memcpy(main->attr, loop->attr, sizeof main->attr);
-  main->attr[0] = 1; /* it is pipelined already */
-  Block *body = block_create(f, main);
-  Builder b = {.func = f, .block = body, .span = loop->span};
-  Value *iv = block_add_arg(f, body, loop->in[0]->type, p->body->args[0]->name);
-  iv->axis = p->body->args[0]->axis;
-  Value **state = NEW_N(a, Value *, count); /* what the body yields in the end */
-  for (int i = 0; i < count; i++) {
-    const Value *as = i < own            ? p->body->args[1 + i]
-                      : i < own + needed ? p->body->args[1 + p->needed[i - own]]
-                                         : p->loads[(i - own - needed) % loads]->out[0];
-    state[i] = block_add_arg(f, body, types[i], as->name);
-    state[i]->axis = as->axis;
-  }
-  Value *more = build_cmp(&b, CMP_LT, variable_after(p, &b, iv, n), end);
+/* The iterations of one of the loop's groups: `state` is what the loop carries, its own values first, and becomes what
+ * it carries on. */
+static void copy_bodies(LoadsAhead *p, Builder *b, Value *iv, Value *more, Value **state, int n) {
+  int own = p->loop->out_count, loads = p->load_count;
   for (int j = 0; j < n; j++) {
-    Map *known = map_create(a, false);
-    Value **here = state + own + needed + j * loads;
-    map_put(known, p->body->args[0], variable_after(p, &b, iv, j));
+    Map *known = map_create(p->f->cx->arena, false);
+    Value **here = state + own + p->needed_count + j * loads;
+    map_put(known, p->body->args[0], variable_after(p, b, iv, j));
     for (int i = 0; i < own; i++) map_put(known, p->body->args[1 + i], state[i]);
     for (int i = 0; i < loads; i++) map_put(known, p->loads[i]->out[0], here[i]);
     for (Op *op = p->body->first; op != p->body->last; op = op->next) {
       if (op->out_count && map_get(known, op->out[0])) continue;
-      b.span = op->span;
-      Op *twin = op_clone(&b, op, known);
+      b->span = op->span;
+      Op *twin = op_clone(b, op, known);
       take_axes(op, twin);
       for (int i = 0; i < op->out_count; i++) map_put(known, op->out[i], twin->out[i]);
     }
@@ -250,10 +228,62 @@ static void rewrite(LoadsAhead *p, int n) {
       Value *next = map_get(known, p->body->last->in[i]);
       state[i] = next ? next : p->body->last->in[i];
     }
-    issue(p, &b, variable_after(p, &b, iv, n + j), more, state + own, here);
+    issue(p, b, variable_after(p, b, iv, n + j), more, state + own, here);
   }
+}
+
+/* The loop of groups, and the loads before it. */
+static Op *group_loop(LoadsAhead *p, Builder *before, Value *end, int n) {
+  Func *f = p->f;
+  Op *loop = p->loop;
+  Arena *a = f->cx->arena;
+  int own = loop->out_count, needed = p->needed_count, loads = p->load_count, count = own + needed + n * loads;
+  Value **init = NEW_N(a, Value *, 3 + count), **carried = init + 3 + own, **loaded = carried + needed;
+  const Type **types = NEW_N(a, const Type *, count);
+  memcpy(init, loop->in, sizeof *init * (size_t)(3 + own));
+  for (int i = 0; i < needed; i++) carried[i] = loop->in[3 + p->needed[i]];
+  for (int j = 0; j < n; j++)
+    issue(p, before, variable_after(p, before, loop->in[0], j), NULL, carried, loaded + j * loads);
+  init[1] = end;
+  init[2] = build_binary(before, OP_MUL, loop->in[2], build_int(before, loop->in[2]->type, n));
+  for (int i = 0; i < count; i++) types[i] = init[3 + i]->type;
+  before->span = loop->span;
+  Op *main = build_op(before, OP_FOR, 3 + count, init, count, types);
+  memcpy(main->attr, loop->attr, sizeof main->attr);
+  main->attr[0] = 1; /* it is pipelined already, */
+  main->attr[1] = 1; /* and unrolled */
+  Block *body = block_create(f, main);
+  Builder b = {.func = f, .block = body, .span = loop->span};
+  Value *iv = block_add_arg(f, body, loop->in[0]->type, p->body->args[0]->name);
+  iv->axis = p->body->args[0]->axis;
+  Value **state = NEW_N(a, Value *, count);
+  for (int i = 0; i < count; i++) {
+    const Value *as = i < own            ? p->body->args[1 + i]
+                      : i < own + needed ? p->body->args[1 + p->needed[i - own]]
+                                         : p->loads[(i - own - needed) % loads]->out[0];
+    state[i] = block_add_arg(f, body, types[i], as->name);
+    state[i]->axis = as->axis;
+  }
+  copy_bodies(p, &b, iv, build_cmp(&b, CMP_LT, variable_after(p, &b, iv, n), end), state, n);
   build_yield(&b, count, state);
-  for (int i = 0; i < own; i++) loop->in[3 + i] = main->out[i];
+  return main;
+}
+
+/* A loop that is too short for a group passes it by, with all its loads. */
+static void rewrite(LoadsAhead *p, int n) {
+  Func *f = p->f;
+  Op *loop = p->loop;
+  int own = loop->out_count;
+  Builder before = {.func = f, .block = loop->block, .before = loop, .span = loop->span};
+  const Type **types = NEW_N(f->cx->arena, const Type *, own + 1);
+  for (int i = 0; i < own; i++) types[i] = loop->out[i]->type;
+  Value *end = end_of_groups(p, &before, n), *any = build_cmp(&before, CMP_LT, loop->in[0], end);
+  Op *branch = build_op(&before, OP_IF, 1, &any, own, types);
+  Builder there = {.func = f, .block = block_create(f, branch), .span = loop->span};
+  Builder passed = {.func = f, .block = block_create(f, branch), .span = loop->span};
+  build_yield(&there, own, group_loop(p, &there, end, n)->out);
+  build_yield(&passed, own, loop->in + 3);
+  for (int i = 0; i < own; i++) loop->in[3 + i] = branch->out[i];
   loop->in[0] = end;
 }
 
@@ -261,8 +291,9 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   LoadsAhead p = {.f = f, .loop = loop, .body = loop->body[0]};
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
   Dtype t = loop->in[0]->type->dtype;
-  if (stages == 1 || loop_leads_down(loop) || (t != DT_I32 && t != DT_I64) || !carries_state(&p)) return;
-  if (!disjoint_stores(f, p.body, &p.stores) || !p.stores.count) return;
+  if (stages == 1 || loop_leads_down(loop) || (t != DT_I32 && t != DT_I64)) return;
+  if (!disjoint_stores(f, p.body, &p.stores)) return;
+  if (p.stores.count ? !carries_state(&p) : loop_has_effects(p.body)) return;
   for (Op *op = p.body->first; op; op = op->next)
     if (op->code == OP_LOAD ? !take_load(&p, op) : op_info[op->code].effect == EFFECT_SIDE) return;
   int n = p.load_count ? choose_distance(&p, o->target->budgets) : 0;

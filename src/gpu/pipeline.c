@@ -91,7 +91,7 @@ const GpuPass gpu_passes[] = {
     {"dots_behind", GPU_TILE, gpu_dots_behind, NULL,       {PLAIN, 0, MAKES}},  /* products of the one before */
     {"dots_together", GPU_TILE, gpu_dots_together, NULL,   {PLAIN, 0, MAKES}},  /* products before the first's work */
     {"dots_ahead", GPU_TILE, gpu_dots_ahead, NULL,         {PLAIN, 0, MAKES}},  /* products of the next iteration */
-    {"loads_ahead", GPU_TILE, gpu_loads_ahead, NULL,       {ACCESS, 0, MAKES}}, /* of recurrences, iterations ahead */
+    {"loads_ahead", GPU_TILE, gpu_loads_ahead, NULL,       {ACCESS, 0, MAKES}}, /* of recurrences and sums */
     {"prefetch", GPU_TILE, gpu_prefetch, NULL,             {ACCESS, 0, MAKES}}, /* loads of the next iteration */
     {"sink_masks", GPU_TILE, gpu_sink_masks, NULL,         {PLAIN, 0, MOVES}},  /* masks behind products */
     {"late_scales", GPU_TILE, gpu_late_scales, NULL,       {PLAIN, 0, MAKES}},  /* scales behind maxima */

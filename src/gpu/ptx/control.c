@@ -136,6 +136,26 @@ static void test(Ptx *p, LaneKind k, bool down, Arg pred, Arg iv, Arg ub) {
   ptx_args_of(p, pred, iv, ub);
 }
 
+/* Whether all that the block does to memory is to load from it, and nothing in it waits for others. */
+static bool only_loads(const LaneBlock *b, bool *from_global) {
+  stack_guard();
+  for (const LaneOp *op = b->first; op; op = op->next) {
+    if (op->code == LANE_LD ? op->is_volatile : op->code != LANE_IF && op->code != LANE_YIELD && !lane_op_is_pure(op))
+      return false;
+    *from_global |= op->code == LANE_LD && op->space == SPACE_GLOBAL;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && !only_loads(op->body[i], from_global)) return false;
+  }
+  return true;
+}
+
+/* The assembler unrolls no loop whose branch back is `bra.uni`. One that only loads it may unroll by four: then the
+ * loads of four iterations are under way at once, where each iteration would wait for its own. */
+static bool may_unroll(const LaneOp *op) {
+  bool from_global = false;
+  return op->unroll != 1 && only_loads(op->body[0], &from_global) && from_global;
+}
+
 void ptx_for(Ptx *p, const LaneOp *op) {
   copy_scratch(p);
   LaneKind k = op->kind;
@@ -161,7 +181,7 @@ void ptx_for(Ptx *p, const LaneOp *op) {
   put(p, lane_kind_info[k].name);
   ptx_args_of(p, ptx_reg(p, iv), ptx_reg(p, iv), ptx_arg(p, op->in[2], k));
   test(p, k, down, pred, ptx_reg(p, iv), ub);
-  branch(p, &pred, false, op->uniform, "loop", number);
+  branch(p, &pred, false, op->uniform && !may_unroll(op), "loop", number);
   if (!once) label(p, "end", number);
 }
 

@@ -1,6 +1,6 @@
-/* Prefetching: a kernel computes the same before and after gpu_prefetch, and reads nothing that it did not read before;
- * both run on the interpreter, which knows the arrays' ends. How many loads a loop issues ahead is counted by what it
- * carries.
+/* Prefetching: a kernel computes the same before and after gpu_prefetch (or gpu_loads_ahead), and reads nothing that it
+ * did not read before; both run on the interpreter, which knows the arrays' ends. How many loads a loop issues ahead is
+ * counted by what it carries.
  */
 #include "unit/interp/test_interp_kit.h"
 
@@ -10,8 +10,9 @@ enum { TILE = 128, MOST = 4096 };
 
 typedef struct Case {
   const char *ir;
-  int num_stages; /* of the launch; 0: Triton's default */
-  int ahead;      /* loads that must be issued ahead; -1: any number */
+  int num_stages;                             /* of the launch; 0: Triton's default */
+  int ahead;                                  /* loads that must be issued ahead; -1: any number */
+  void (*pass)(Func *f, const GpuOptions *o); /* NULL: gpu_prefetch */
   const float *x;
   int64_t count; /* elements of x */
   int64_t args[4];
@@ -69,7 +70,7 @@ static void check(const Case *c) {
     int had = carried(f->body);
     if (run(c, f, before, &fault)) {
       GpuOptions o = {.target = gpu_target_find("sm_90a")};
-      gpu_prefetch(f, &o);
+      (c->pass ? c->pass : gpu_prefetch)(f, &o);
       tile_print(&text, f, 0);
       tile_verify(f, "prefetch");
       ahead = carried(f->body) - had;
@@ -134,6 +135,56 @@ static void num_stages(void **state) {
       .ir = SUM("i32"), .num_stages = 1, .ahead = 0, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
   check(&(Case){
       .ir = SUM("i32"), .num_stages = 2, .ahead = 1, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
+}
+
+/* ---- loops that only load: copies of their body ------------------------------------------------------------------ */
+
+/* The sums of x[i + 128 * step * turn], turn by turn, for each i in [0, 128). */
+#define COLUMNS(WIDTH, TYPE, LOAD) \
+  "kernel @columns(%x: *f32, %out: *f32, %n: " TYPE ", %step: " TYPE ") {\n" \
+  "  %zero = const {value=0} : " TYPE "\n  %none = const {value=0.0} : f32[" WIDTH "]\n" \
+  "  %r = arange {start=0, end=" WIDTH "} : i32[" WIDTH "]\n  %xs = splat %x : *f32[" WIDTH "]\n" \
+  "  %rw = convert %r : i64[" WIDTH "]\n  %nw = convert %n : i64\n  %ns = splat %nw : i64[" WIDTH "]\n" \
+  "  %sum = for %zero, %n, %step, %none : f32[" WIDTH "] do (%i: " TYPE ", %acc: f32[" WIDTH "]) {\n" \
+  "    %iw = convert %i : i64\n    %is = splat %iw : i64[" WIDTH "]\n    %at = add %is, %rw : i64[" WIDTH "]\n" \
+  "    %mask = cmp %at, %ns {pred=lt} : i1[" WIDTH "]\n    %p = addptr %xs, %at : *f32[" WIDTH "]\n" LOAD \
+  "    %next = add %acc, %v : f32[" WIDTH "]\n    yield %next\n  }\n" \
+  "  %os = splat %out : *f32[" WIDTH "]\n  %op = addptr %os, %r : *f32[" WIDTH "]\n  store %op, %sum\n}\n"
+#define PLAIN_LOAD "    %v = load %p, %mask : f32[128]\n"
+
+static void columns(const char *ir, int64_t n, int64_t step, int stages, int ahead) {
+  check(&(Case){.ir = ir,
+                .num_stages = stages,
+                .ahead = ahead,
+                .pass = gpu_loads_ahead,
+                .x = numbers,
+                .count = n > 0 ? n : 0,
+                .args = {n, step},
+                .arg_count = 2});
+}
+
+/* Trips of none, fewer than a group, whole groups and some more. What the loop of groups carries is its own value and a
+ * load of each iteration that is in flight. */
+static void loads_alone(void **state) {
+  static const char *const kernels[] = {COLUMNS("128", "i32", PLAIN_LOAD), COLUMNS("128", "i64", PLAIN_LOAD)};
+  for (int k = 0; k < 2; k++)
+    for (int64_t n = 0; n < 19; n++) {
+      columns(kernels[k], n * 128, 128, 0, 1 + 8);
+      columns(kernels[k], n * 200 - 7, 200, 0, 1 + 8);
+    }
+  columns(kernels[0], -5, 1, 0, 1 + 8);
+  columns(kernels[0], 3000, INT32_MAX, 0, 1 + 8);
+  columns(kernels[0], 1000, 100, 1, 0);
+  /* 8 registers a thread: four iterations; 16: left to the assembler */
+  columns(COLUMNS("1024", "i32", "    %v = load %p, %mask : f32[1024]\n"), 4096, 300, 0, 1 + 4);
+  columns(COLUMNS("2048", "i32", "    %v = load %p, %mask : f32[2048]\n"), 4096, 1000, 0, 0);
+  /* volatile; and an address that is a loaded value's */
+  columns(COLUMNS("128", "i32", "    %v = load %p, %mask {volatile=1} : f32[128]\n"), 1000, 128, 0, 0);
+  columns(COLUMNS("128", "i32",
+                  "    %u = load %p, %mask : f32[128]\n    %un = cmp %u, %u {pred=ne} : i1[128]\n"
+                  "    %ui = convert %un : i32[128]\n    %q = addptr %p, %ui : *f32[128]\n"
+                  "    %v = load %q, %mask : f32[128]\n"),
+          1000, 128, 0, 0);
 }
 
 /* ---- bounds of all kinds ----------------------------------------------------------------------------------------- */
@@ -413,6 +464,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sums),
       cmocka_unit_test(num_stages),
+      cmocka_unit_test(loads_alone),
       cmocka_unit_test(bounds),
       cmocka_unit_test(carried_pointers),
       cmocka_unit_test(masks_and_others),
