@@ -155,8 +155,11 @@ bool layout_is_wgmma_loaded(const Type *acc, const Layout *l) {
   return lanes[5] & rows && lanes[6] & rows;
 }
 
+/* Of fewer tiles than warps, several warps compute the same one: that takes them less than multiply-adds would, but of
+ * f64, of which tensor cores do few more. */
 bool layout_takes_mma(const Op *dot, bool fp8, int num_warps, Dtype as[2]) {
-  return type_numel(dot->out[0]->type) >> (TILE_M + TILE_N) >= num_warps && layout_mma_type(dot, fp8, as);
+  return layout_mma_type(dot, fp8, as) &&
+         (as[0] != DT_F64 || type_numel(dot->out[0]->type) >> (TILE_M + TILE_N) >= num_warps);
 }
 
 bool layout_takes_wgmma(const Op *dot, int num_warps) {

@@ -180,7 +180,7 @@ void layout_verify(const Func *f); /* the rules above; fails with the operation 
  * tf32, and the dot's precision says what it is multiplied in parts of. fp8: they take that; else it is widened. */
 bool layout_mma_type(const Op *dot, bool fp8, Dtype as[2]);
 int layout_mma_pack(Dtype t); /* log2 of the neighbours along k that a register holds */
-/* Whether they do, with so many warps: each has a tile of 16 by 8 at least, or they would compute copies. */
+/* Whether they do, with so many warps. Where there are fewer tiles of 16 by 8 than warps, some compute copies. */
 bool layout_takes_mma(const Op *dot, bool fp8, int num_warps, Dtype as[2]);
 /* Whether the accumulator is laid out for it: of row bits r and column bits c, registers c0 and r3, lanes c1 c2 r0 r1
  * r2, other vectors without these, each along one dim. */

@@ -57,10 +57,8 @@ static void check_product(const Product *p, const char *target) {
            p->given ? ", added" : "");
   dot_run(&c, what);
   DotCount n = dot_count(&c);
-  bool tensor = p->m * p->n / 128 >= p->warps; /* a tile of 16 by 8 for each warp, at least */
-  bool group = tensor && !strcmp(target, "sm_90a") && p->m >= 64 && p->n >= 16 && p->warps >= 4;
-  if ((n.wgmma > 0) != group || (n.mma > 0) != (tensor && !group))
-    fail_msg("%s: %d wgmma, %d mma", what, n.wgmma, n.mma);
+  bool group = !strcmp(target, "sm_90a") && p->m >= 64 && p->n >= 16 && p->warps >= 4;
+  if ((n.wgmma > 0) != group || (n.mma > 0) == group) fail_msg("%s: %d wgmma, %d mma", what, n.wgmma, n.mma);
   for (int i = 0; i < p->m; i++)
     for (int j = 0; j < p->n; j++) {
       double want = p->given ? given->values[i * p->n + j] : 0, got = out->values[i * p->n + j];
