@@ -219,14 +219,40 @@ static PyObject *described(enum Setting s, PyObject *name, PyObject *o) {
   return get ? get(descriptor, o, (PyObject *)Py_TYPE(o)) : PyObject_GetAttr(o, name);
 }
 
+/* Whether an array at address 0 is right to be there: it has no elements, or does not say. */
+static bool is_empty(PyObject *o) {
+  PyObject *shape = PyObject_GetAttrString(o, "shape");
+  Py_ssize_t n = shape ? PySequence_Size(shape) : -1;
+  bool empty = n < 0; /* it does not say */
+  for (Py_ssize_t i = 0; i < n && !empty; i++) {
+    PyObject *size = PySequence_GetItem(shape, i);
+    empty = size && PyLong_Check(size) && PyLong_AsLong(size) == 0;
+    Py_XDECREF(size);
+  }
+  Py_XDECREF(shape);
+  PyErr_Clear();
+  return empty;
+}
+
+/* PyTorch has tensors that look like others but are nowhere: those of a FakeTensorMode, or with a storage of no bytes.
+ */
+static bool add_address(Call *c, const ParamInfo *p, PyObject *o, PyObject *address, nereid_dtype t, nereid_arg *out) {
+  uint64_t at = PyLong_AsUnsignedLongLong(address);
+  if (at == (uint64_t)-1 && PyErr_Occurred()) return false;
+  if (!at && c->real && !is_empty(o)) {
+    PyErr_Format(PyExc_ValueError, "tensor argument '%U' has no memory: it is fake, or its storage was freed", p->name);
+    return false;
+  }
+  return add_pointer(c, p, at, t, out);
+}
+
 static bool add_data_ptr(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
   nereid_dtype t;
   if (!dtype_attribute(o, &t)) return false;
   PyObject *address = PyObject_CallMethodObjArgs(o, str_data_ptr, NULL);
-  if (!address) return false;
-  uint64_t at = PyLong_AsUnsignedLongLongMask(address);
-  Py_DECREF(address);
-  return !(at == (uint64_t)-1 && PyErr_Occurred()) && add_pointer(c, p, at, t, out);
+  bool good = address && add_address(c, p, o, address, t, out);
+  Py_XDECREF(address);
+  return good;
 }
 
 /* o: exactly a torch.Tensor or a Parameter. */
@@ -251,10 +277,9 @@ static bool add_torch(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out)
   if (good)
     address =
         method ? PyObject_CallFunctionObjArgs(method, o, NULL) : PyObject_CallMethodObjArgs(o, str_data_ptr, NULL);
-  if (!address) return false;
-  uint64_t at = PyLong_AsUnsignedLongLongMask(address);
-  Py_DECREF(address);
-  return !(at == (uint64_t)-1 && PyErr_Occurred()) && add_pointer(c, p, at, t, out);
+  good = address && add_address(c, p, o, address, t, out);
+  Py_XDECREF(address);
+  return good;
 }
 
 /* Something that has data_ptr(): where it lies says its `device`, if it has one. */
@@ -290,6 +315,7 @@ static bool add_cuda_interface(Call *c, const ParamInfo *p, int index, PyObject 
   PyObject *data = PyMapping_GetItemString(d, "data"), *type = PyMapping_GetItemString(d, "typestr");
   PyObject *first = data ? PySequence_GetItem(data, 0) : NULL, *second = data ? PySequence_GetItem(data, 1) : NULL;
   bool good = first && second && type && PyUnicode_Check(type);
+  if (!good && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: typestr is no string");
   uint64_t address = good ? PyLong_AsUnsignedLongLong(first) : 0;
   if (good && PyObject_IsTrue(second) == 1 && index < 64) c->read_only[index] = true;
   PyObject *bytes = good ? PyUnicode_AsASCIIString(type) : NULL;
@@ -321,15 +347,16 @@ static bool buffer_dtype(const char *format, Py_ssize_t size, nereid_dtype *out)
   return kind && dtype_by_name(kind, (int)size, out);
 }
 
-/* 1: done; 0: it is no buffer; -1: an exception is set. */
-static int add_buffer(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out) {
+/* 1: done; 0: it is no buffer, or could not be one now and has_other way; -1: an exception is set. */
+static int add_buffer(Call *c, const ParamInfo *p, int index, PyObject *o, bool has_other, nereid_arg *out) {
   if (!find_buffers()) return 0;
   Buffer *b = malloc(sizeof *b);
   if (!b) return PyErr_NoMemory(), -1;
   if (get_buffer(o, b, BUFFER_FORMAT | BUFFER_STRIDES)) {
     free(b);
-    PyErr_Clear();
-    return 0;
+    bool is_none = PyErr_ExceptionMatches(PyExc_TypeError) || has_other;
+    if (is_none) PyErr_Clear();
+    return is_none ? 0 : -1; /* closed, released */
   }
   if (c->buffer_count == KEY_OBJECTS) {
     release_buffer(b);
@@ -400,7 +427,7 @@ static int add_array(Call *c, const ParamInfo *p, int index, PyObject *o, nereid
   PyErr_Clear();
   bool dlpack = PyObject_HasAttrString(o, "__dlpack__");
   if (!dlpack && PyNumber_Check(o)) return 0; /* NumPy's scalars are buffers, too */
-  int done = add_buffer(c, p, index, o, out);
+  int done = add_buffer(c, p, index, o, dlpack, out);
   if (done || !dlpack) return done;
   return add_dlpack(c, p, o, out) ? 1 : -1;
 }
@@ -439,7 +466,9 @@ static bool add_descriptor(Call *c, const ParamInfo *p, int index, PyObject *o, 
   Py_ssize_t rank = block_shape ? PySequence_Size(block_shape) : -1;
   bool good = base && padding && rank >= 1 && rank <= 5;
   if (!good && !PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "descriptor '%U' has %zd dimensions", p->name, rank);
-  if (good) good = add_array(c, p, index, base, out) == 1;
+  int found = good ? add_array(c, p, index, base, out) : -1;
+  if (!found) PyErr_Format(PyExc_TypeError, "the base of descriptor '%U' is no array", p->name);
+  good = found == 1;
   int64_t blocks[5] = {0};
   if (good) {
     out->kind = NEREID_ARG_DESCRIPTOR;
@@ -465,11 +494,11 @@ static bool add_descriptor(Call *c, const ParamInfo *p, int index, PyObject *o, 
 static bool add_tuple(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out) {
   Py_ssize_t n = PyTuple_Size(o);
   nereid_arg *items = block(c, sizeof *items * (size_t)n);
-  PyObject *fields = PyTuple_CheckExact(o) ? NULL : PyObject_GetAttrString(o, "_fields");
-  if (!fields) PyErr_Clear();
-  if (fields && !own(c, fields)) return false;
+  PyObject *fields = items && !PyTuple_CheckExact(o) ? PyObject_GetAttrString(o, "_fields") : NULL;
+  if (items && !fields) PyErr_Clear();
+  if (!items || (fields && !own(c, fields))) return false;
   *out = (nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = (int)n, .items = items};
-  bool good = items && word(c, TAG_TUPLE | (uint64_t)n << 8);
+  bool good = word(c, TAG_TUPLE | (uint64_t)n << 8);
   if (good && fields) good = add_object(c, (PyObject *)Py_TYPE(o));
   ParamInfo item = {.name = p->name, .no_specialize = p->no_specialize, .no_align = p->no_align};
   for (Py_ssize_t i = 0; good && i < n; i++) {

@@ -31,7 +31,11 @@ static bool grid_number(PyObject *o, int64_t *out) {
 static bool read_grid(PyObject *o, int64_t grid[3]) {
   Py_ssize_t n = PyTuple_Check(o) ? PyTuple_Size(o) : PySequence_Size(o);
   grid[0] = grid[1] = grid[2] = 1;
-  if (n < 0) return false;
+  if (n < 0) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "a grid is one to three integers, or a function that returns them, not %R", o);
+    return false;
+  }
   if (n < 1 || n > 3) {
     PyErr_Format(PyExc_ValueError, "a grid has one to three dimensions, not %zd", n);
     return false;

@@ -3,6 +3,7 @@ import array
 import collections
 import ctypes
 import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -334,6 +335,56 @@ class BadInput(unittest.TestCase):
                 fill[(1,)](out, value)
         with self.assertRaisesRegex(TypeError, "elements of a type that kernels do not have"):
             fill[(1,)](memoryview(b"abcd").cast("c"), 1)
+
+    def test_a_grid_that_is_none(self):
+        out = zeros(64)
+        for grid in (None, 1, lambda meta: None):
+            with self.assertRaisesRegex(TypeError, "a grid is one to three integers, or a function"):
+                fill[grid](out, 1.0)
+
+    def test_options_that_are_none(self):
+        out = zeros(64)
+        for options, error in (({"num_warps": "4"}, TypeError), ({"num_stages": 1.5}, TypeError),
+                               ({"num_warps": 2**40}, OverflowError), ({"num_ctas": 2**31}, OverflowError)):
+            with self.assertRaisesRegex(error, next(iter(options))):
+                fill[(1,)](out, 1.0, **options)
+
+    def test_arrays_that_are_none(self):
+        class Fake:
+            dtype, shape = tl.float32, (64,)
+            address = 0
+
+            def data_ptr(self):
+                return self.address
+
+        out, fake = zeros(64), Fake()
+        with self.assertRaisesRegex(ValueError, "'out_ptr' has no memory: it is fake, or its storage was freed"):
+            fill[(1,)](fake, 1.0)
+        fake.shape = (0, 64)
+        fill[(0,)](fake, 1.0)
+        for fake.address in (-1, 2**64):
+            with self.assertRaises(OverflowError):
+                fill[(1,)](fake, 1.0)
+        fake.address = "here"
+        with self.assertRaises(TypeError):
+            fill[(1,)](fake, 1.0)
+        closed = mmap.mmap(-1, 4096)
+        closed.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            fill[(1,)](closed, 1.0)
+        released = memoryview(out)
+        released.release()
+        with self.assertRaisesRegex(ValueError, "released"):
+            fill[(1,)](released, 1.0)
+        for row in ({}, {"data": 1}, {"data": (16, False), "typestr": 5}, {"data": ("a", False), "typestr": "<f4"}, 5):
+            array_like = type("Cuda", (), {"__cuda_array_interface__": row})()
+            with self.assertRaises((TypeError, KeyError), msg=row):
+                fill[(1,)](array_like, 1.0)
+        nested = 1
+        for _ in range(50):
+            nested = nested,
+        with self.assertRaisesRegex(TypeError, "too many tuples"):
+            fill[(1,)](out, nested)
 
     def test_no_source(self):
         names = {"tl": tl, "triton": triton}

@@ -29,6 +29,17 @@ class Torch(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "neither on a CPU nor on a CUDA device"):
             fill[(1,)](torch.empty(64, device="meta"), 1.0)
 
+    def test_tensors_that_are_nowhere(self):
+        out, freed = torch.zeros(64), torch.zeros(64)
+        freed.untyped_storage().resize_(0)
+        with torch._subclasses.fake_tensor.FakeTensorMode():
+            fake = torch.zeros(64)
+        for tensor, says in ((freed, "has no memory"), (fake, "has no memory"),
+                             (torch.zeros(64, device="meta"), "neither on a CPU nor on a CUDA device")):
+            with warnings.catch_warnings(), self.assertRaisesRegex(ValueError, says):
+                warnings.simplefilter("ignore")
+                add[(1,)](tensor, out, out, 64, BLOCK=64)
+
     def test_microscaling(self):
         from nereid.triton.tools.mxfp import MXFP4Tensor, MXScaleTensor
         x = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -0.1, 9.0, -1e30, float("inf"), float("nan")])

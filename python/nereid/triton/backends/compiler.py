@@ -50,6 +50,12 @@ class Options:
     instrumentation_mode: str = ""
 
     def __post_init__(self):
+        for name in ("num_warps", "num_ctas", "num_stages"):
+            value = getattr(self, name)
+            if not hasattr(value, "__index__"):
+                raise TypeError(f"{name} must be an int, not {value!r}")
+            if not -2**31 <= value < 2**31:
+                raise OverflowError(f"{name} is {value}")
         if self.num_warps <= 0 or self.num_warps & (self.num_warps - 1):
             raise AssertionError("num_warps must be a power of 2")
         if isinstance(self.extern_libs, dict):  # names of LLVM's libraries, of which none is needed
