@@ -101,6 +101,7 @@ static PyObject *compile_now(Launcher *l, const Compilation *w, PyObject *kept) 
   f->function = made;
   Py_INCREF((PyObject *)(f->device = w->device));
   Py_INCREF((PyObject *)(f->module = w->module));
+  if (w->device->async) w->module->on_gpu = true;
   f->count = n;
   f->args = copy_args(w->args, n);
   f->is_constexpr = calloc((size_t)n + 1, 1);

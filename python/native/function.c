@@ -137,7 +137,7 @@ static void module_dealloc(PyObject *self) {
   Module *m = (Module *)self;
   PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  nereid_module_free(m->module);
+  if (!m->on_gpu) nereid_module_free(m->module);
   Py_XDECREF(m->kept);
   PyObject_GC_Del(self);
   Py_DECREF(type);

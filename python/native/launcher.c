@@ -298,6 +298,7 @@ static PyObject *launcher_subscript(PyObject *self, PyObject *grid) {
   Py_INCREF(grid);
   g->launcher = (Launcher *)self;
   g->grid = grid;
+  PyObject_GC_Track((PyObject *)g);
   PyObject *f = PyCFunction_NewEx(&grid_method, (PyObject *)g, NULL);
   Py_DECREF((PyObject *)g);
   if (f && PyTuple_CheckExact(grid)) { /* a function may hold on to arrays: it is not kept */

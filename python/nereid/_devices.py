@@ -15,6 +15,7 @@ from ._native import Device
 
 _lock = threading.Lock()
 _opened = {}
+_process = os.getpid()
 _default = None
 _stream = 0
 _torch_seen = False
@@ -206,7 +207,7 @@ _native.configure("memory", _memory)
 @atexit.register
 def _at_exit():
     for name, d in list(_opened.items()):
-        if name.startswith("cuda"):
+        if name.startswith("cuda") and os.getpid() == _process:  # a child of fork has no work there
             try:
                 d.synchronize()
             except Exception as e:  # nobody can catch it any more

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define API __attribute__((visibility("default")))
 
@@ -47,10 +48,12 @@ API void *fake_context(void) {
 }
 
 typedef enum { FREE, IN_CONTEXT, NOT_IN_CAPTURE, NOT_IN_STRICT_CAPTURE } Need;
+static pid_t owner;  /* who called cuInit */
 static bool relaxed; /* the capture's mode: it allows to allocate meanwhile */
 static int enter(const char *symbol, Need need) {
   pthread_mutex_lock(&lock);
   fake.calls++;
+  if (owner && owner != getpid()) return 3; /* as the driver does in a child of fork */
   if (fake.fail.symbol && !strcmp(fake.fail.symbol, symbol) && fake.fail.after-- == 0)
     return fake.fail.symbol = NULL, fake.fail.after = 0, fake.fail.result;
   if (need == FREE) return 0;
@@ -67,6 +70,7 @@ static int enter(const char *symbol, Need need) {
 
 API int cuInit(unsigned flags) {
   ENTER(FREE);
+  owner = getpid();
   LEAVE(0);
 }
 API int cuDriverGetVersion(int *v) {
@@ -81,6 +85,7 @@ static const struct {
 } errors[] = {
     {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
     {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
     {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},

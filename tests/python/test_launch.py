@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import weakref
 
 import nereid
 import nereid.triton as triton
@@ -456,6 +457,20 @@ class BadInput(unittest.TestCase):
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual(out[0], 1)
 
+    def test_kernels_that_nobody_has(self):
+        def make():
+            @triton.jit
+            def kernel(out_ptr, BLOCK: tl.constexpr):
+                tl.store(out_ptr + tl.arange(0, BLOCK), 3)
+            return kernel, weakref.ref(kernel.fn), weakref.ref(kernel[(1,)](zeros(64), 64))
+
+        kernel, *watched = make()
+        gc.collect()
+        self.assertTrue(all(w() for w in watched))
+        del kernel
+        gc.collect()
+        self.assertFalse(any(w() for w in watched))
+
     def test_nothing_leaks(self):
         out = zeros(64)
         statm = open("/proc/self/statm")
@@ -474,7 +489,7 @@ class BadInput(unittest.TestCase):
             launches(2000)
             gc.collect()
             before = resident()
-            launches(100000)
+            launches(500000)  # of two each
             self.assertLess(resident() - before, 1 << 20)
 
 

@@ -20,6 +20,7 @@ static const struct {
   /* clang-format off */
 } hints[] = {
     {CU_OUT_OF_MEMORY, "free device memory, or see with nvidia-smi who else uses the GPU"},
+    {CU_NOT_INITIALIZED, "a child of fork cannot use the CUDA that its parent opened: let the parent open none before, or start the child by exec (Python's multiprocessing: by spawn)"},
     {CU_STUB_LIBRARY,
     "this libcuda is the CUDA toolkit's stub, for linking only: take its folder out of LD_LIBRARY_PATH, and install the "
                       "NVIDIA driver"},

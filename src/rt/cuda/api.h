@@ -172,6 +172,7 @@ enum { CU_CAPTURE_RELAXED = 2 };           /* other threads, and calls of ours t
 enum { /* CUresult */
        CU_INVALID_VALUE = 1,
        CU_OUT_OF_MEMORY = 2,
+       CU_NOT_INITIALIZED = 3,
        CU_STUB_LIBRARY = 34,
        CU_DEVICE_UNAVAILABLE = 46,
        CU_NO_DEVICE = 100,

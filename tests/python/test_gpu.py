@@ -1,0 +1,139 @@
+"""CUDA arrays, against a driver of our own making (tests/fakes/cuda.c), in processes of their own."""
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+FAKE = os.environ.get("FAKE_CUDA", "")
+
+BEGIN = """
+import array, ctypes, os, sys
+import nereid, nereid.triton as triton, nereid.triton.language as tl
+
+@triton.jit
+def fill(out_ptr, value, BLOCK: tl.constexpr = 64):
+    tl.store(out_ptr + tl.arange(0, BLOCK), value)
+
+class Cuda:
+    def __init__(self, address=0x10000, read_only=False):
+        self.__cuda_array_interface__ = {"data": (address, read_only), "typestr": "<f4", "shape": (64,), "version": 3}
+
+def says(error, text, function, *args, **options):
+    try:
+        function(*args, **options)
+    except error as e:
+        assert text in str(e), e
+    else:
+        raise AssertionError("no error")
+
+on_gpu, on_host = Cuda(), array.array("f", bytes(256))
+"""
+
+
+@unittest.skipUnless(os.path.exists(FAKE), "no driver to test against: FAKE_CUDA names none")
+class FakeGPU(unittest.TestCase):
+    def run_in_file(self, code):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.py")
+            with open(path, "w") as f:
+                f.write(BEGIN + textwrap.dedent(code))
+            p = subprocess.run([sys.executable, path], text=True, timeout=300, capture_output=True,
+                               env={**os.environ, "NEREID_LIBCUDA": FAKE})
+        self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+        return p.stdout + p.stderr
+
+    def test_where_arrays_lie(self):
+        self.run_in_file("""
+            @triton.jit
+            def copy(x_ptr, out_ptr):
+                tl.store(out_ptr, tl.load(x_ptr))
+
+            fill[(1,)](on_gpu, 1.0)
+            fill[(1,)](on_host, 1.0)
+            assert on_host[63] == 1
+            says(ValueError, "'out_ptr' lies on the host, but another one of this launch in CUDA", copy[(1,)], on_gpu,
+                 on_host)
+            says(ValueError, "'out_ptr' lies in CUDA memory, but another one of this launch on the host", copy[(1,)],
+                 on_host, on_gpu)
+            says(ValueError, "'out_ptr' is read-only", fill[(1,)], Cuda(read_only=True), 1.0)
+        """)
+
+    def test_fork(self):
+        self.run_in_file("""
+            fill[(1,)](on_gpu, 1.0)
+            sys.stdout.flush()
+            child = os.fork()
+            if not child:
+                says(RuntimeError, "a child of fork cannot use the CUDA that its parent opened", fill[(1,)], on_gpu, 1.0)
+                fill[(1,)](on_host, 2.0)
+                assert on_host[63] == 2
+                sys.exit(5)  # with all that happens at an exit
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+            fill[(1,)](on_gpu, 1.0)
+        """)
+
+    def test_fork_before(self):
+        self.run_in_file("""
+            child = os.fork()
+            fill[(1,)](on_gpu, 1.0)
+            if child:
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        """)
+
+    def test_spawn(self):
+        self.run_in_file("""
+            import multiprocessing
+            def work(n):
+                fill[(1,)](on_gpu, 1.0)
+                fill[(1,)](on_host, 2.0)
+                assert on_host[63] == 2
+
+            if __name__ == "__main__":
+                fill[(1,)](on_gpu, 1.0)
+                child = multiprocessing.get_context("spawn").Process(target=work, args=(1,))
+                child.start()
+                child.join()
+                assert child.exitcode == 0
+        """)
+
+    def test_exit_with_work_under_way(self):
+        said = self.run_in_file("""
+            import threading
+
+            def work():
+                while True:
+                    fill[(1,)](on_gpu, 1.0)
+
+            fill[(1,)](on_gpu, 1.0)
+            for _ in range(3):
+                threading.Thread(target=work, daemon=True).start()
+        """)
+        self.assertEqual(said, "")
+
+    def test_a_million_launches(self):
+        self.run_in_file("""
+            import gc
+
+            def resident():
+                with open("/proc/self/statm") as f:
+                    return int(f.read().split()[1]) * 4096
+
+            launch, arrays = fill[(1,)], [Cuda(0x10000 + 256 * i) for i in range(8)]
+
+            def launches(n):
+                for i in range(n // 8):
+                    for a in arrays:
+                        launch(a, 1.0)
+
+            launches(20000)
+            gc.collect()
+            before = resident()
+            launches(1000000)
+            assert resident() - before < 1 << 20, resident() - before
+        """)
+
+
+if __name__ == "__main__":
+    unittest.main()
