@@ -4,6 +4,8 @@ import glob
 import os
 import re
 import subprocess
+import sys
+import sysconfig
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -24,6 +26,8 @@ def version():
         return re.search(r'^#define NEREID_VERSION "(.*)"', f.read(), re.M).group(1)
 
 
+if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    sys.exit("Nereid is for CPython with the GIL: not for free-threaded builds, nor for other Pythons")
 os.chdir(ROOT)
 setup(
     version=version(),

@@ -3,12 +3,15 @@ import array
 import collections
 import ctypes
 import gc
+import linecache
 import mmap
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
 import weakref
 
@@ -391,6 +394,51 @@ class BadInput(unittest.TestCase):
         names = {"tl": tl, "triton": triton}
         with self.assertRaisesRegex(ValueError, "should be defined in a Python file"):
             exec("@triton.jit\ndef kernel(out_ptr):\n    tl.store(out_ptr, 1)\n", names)
+
+    def test_cells(self):
+        out = zeros(1, "i")
+        for n in (1, 2):  # as notebooks run them, the second time with another text
+            text = f"@triton.jit\ndef kernel(out_ptr):\n    tl.store(out_ptr, {n})\n    tl.static_assert({n} < 2)\n"
+            name = f"<cell {n}>"
+            linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+            names = {"tl": tl, "triton": triton, "__name__": "__main__"}
+            exec(compile(text, name, "exec"), names)
+            if n == 1:
+                names["kernel"][(1,)](out)
+                self.assertEqual(out[0], 1)
+            else:
+                with self.assertRaisesRegex(triton.compiler.CompileTimeAssertionFailure, "<cell 2>:4"):
+                    names["kernel"][(1,)](out)
+            del linecache.cache[name]
+
+    def test_pickle(self):
+        out = zeros(64)
+        for what in (fill, fill[(1,)], fill[(1,)](out, 1.0)):
+            with self.assertRaisesRegex(TypeError, "cannot (be )?pickle"):
+                pickle.dumps(what)
+
+    def test_another_triton(self):
+        other = types.ModuleType("triton.language")
+        exec("class dtype: pass\nclass JITFunction:\n    def __call__(self): pass\ndef store(*args): pass\n"
+             "int32, function = dtype(), JITFunction()\n", other.__dict__)
+        for cls in (other.dtype, other.JITFunction, other.store):
+            cls.__module__ = "triton.language.core"
+
+        @triton.jit
+        def stores(out_ptr):
+            other.store(out_ptr, 1)
+
+        @triton.jit
+        def calls(out_ptr):
+            tl.store(out_ptr, other.function(1))
+
+        @triton.jit
+        def casts(out_ptr, T: tl.constexpr):
+            tl.store(out_ptr, tl.cast(1, T))
+
+        for kernel, *more in ((stores,), (calls,), (casts, other.int32)):
+            with self.assertRaisesRegex((RuntimeError, triton.CompilationError), "another package that is loaded as tri"):
+                kernel[(1,)](zeros(1), *more)
 
     def test_called_outside(self):
         with self.assertRaisesRegex(RuntimeError, "Cannot call @triton.jit"):

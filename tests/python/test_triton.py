@@ -528,6 +528,16 @@ class Processes(unittest.TestCase):
                 self.assertIn("launched at program.py:18", p.stdout)
                 self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
 
+    def test_a_free_threaded_build(self):
+        status, said = run("""
+            import sysconfig
+            known = sysconfig.get_config_var
+            sysconfig.get_config_var = lambda name: 1 if name == "Py_GIL_DISABLED" else known(name)
+            import nereid
+        """)
+        self.assertEqual(status, 1)
+        self.assertIn("ImportError: Nereid does not run in free-threaded builds", said)
+
     def test_subinterpreters(self):
         status, said = run("""
             import nereid

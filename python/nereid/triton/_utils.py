@@ -88,3 +88,13 @@ def find_paths_if(iterable, pred):
 
 def is_namedtuple(val):
     return isinstance(val, type) and issubclass(val, tuple) and hasattr(val, "_fields")
+
+
+def of_another_triton(o):
+    """What o is, where it comes from a package named triton that is not this one; else None."""
+    for at in (type(o), o):
+        if str(getattr(at, "__module__", "")).partition(".")[0] == "triton":
+            name = getattr(o, "__name__", None) or type(o).__name__
+            return (f"{name} of another package that is loaded as triton: take nereid.triton's, or call "
+                    "nereid.use_as_triton() before that is imported")
+    return None

@@ -9,7 +9,7 @@ import types
 import weakref
 
 from ... import _native
-from .._utils import is_namedtuple
+from .._utils import is_namedtuple, of_another_triton
 from ..language import core
 from ..runtime.jit import BoundConstexprFunction, ConstexprFunction, JITCallable, JITFunction
 
@@ -171,6 +171,9 @@ def describe(o):
         return o._source()
     if isinstance(o, types.ModuleType):
         return "module", o.__name__
+    foreign = of_another_triton(o)
+    if foreign:
+        return "other", foreign
     inner = o
     while hasattr(inner, "run") and hasattr(inner, "fn"):
         inner = inner.fn

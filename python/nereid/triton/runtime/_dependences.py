@@ -5,6 +5,8 @@ import hashlib
 import inspect
 from types import ModuleType
 
+from .._utils import of_another_triton
+
 _LANGUAGE = ("nereid.triton", "triton.language")
 _KNOWN_MODULES = {"copy", "math"}
 
@@ -54,11 +56,11 @@ class Dependences(ast.NodeVisitor):
             if value.__dict__.get("library") is None and getattr(value, "hash_value", "") != "":
                 self._merge(value)
         elif _is_language(value):
-            pass
+            pass  # of another package, too: the compiler says what is wrong with it
         elif inspect.isbuiltin(value):
             pass  # it has no text
         elif callable(value) and not isinstance(value, (type, constexpr)):
-            raise RuntimeError(f"Unsupported function referenced: {value}")
+            raise RuntimeError(f"Unsupported function referenced: {of_another_triton(value) or value}")
         elif not self.in_default and where is not None:
             self.used[name, id(where)] = copy.deepcopy(value), where
 

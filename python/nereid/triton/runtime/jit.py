@@ -205,8 +205,9 @@ class JITCallable:
         try:
             self.raw_src, self.starting_line_number = inspect.getsourcelines(fn)
         except (OSError, TypeError) as e:
-            raise ValueError("@jit functions should be defined in a Python file: the source of "
-                             f"{getattr(fn, '__qualname__', fn)} is not to be had") from e
+            raise ValueError("@jit functions should be defined in a Python file, or a notebook's cell: the source of "
+                             f"{getattr(fn, '__qualname__', fn)} is not to be had (exec, -c, and the prompt of Python "
+                             "before 3.13 keep none)") from e
         self._fn_name = get_full_name(fn)
         self._hash_lock = threading.RLock()
         text = textwrap.dedent("".join(self.raw_src))
