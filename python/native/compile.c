@@ -156,17 +156,19 @@ PyObject *launcher_compile(PyObject *self, PyObject *args) {
 
 static PyObject *then_inspect(Launcher *l, const Compilation *w, PyObject *kept, PyObject *what) {
   const char *stage, *target;
-  char *text = NULL;
+  void *data = NULL;
+  size_t bytes = 0;
   nereid_error *error = NULL;
   nereid_status status;
   if (!PyArg_ParseTuple(what, "ss:_inspect", &stage, &target)) return NULL;
   Py_BEGIN_ALLOW_THREADS;
-  status =
-      nereid_inspect(w->module->module, w->kernel, w->args, l->param_count, &w->options, stage, target, &text, &error);
+  status = nereid_inspect_bytes(w->module->module, w->kernel, w->args, l->param_count, &w->options, stage, target,
+                                &data, &bytes, &error);
   Py_END_ALLOW_THREADS;
   if (status) return raise_error(error);
-  PyObject *s = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-  free(text);
+  PyObject *s = strcmp(stage, "cubin") ? PyUnicode_DecodeUTF8(data, (Py_ssize_t)bytes, "replace")
+                                       : PyBytes_FromStringAndSize(data, (Py_ssize_t)bytes);
+  free(data);
   return s;
 }
 

@@ -187,6 +187,20 @@ class Interface(unittest.TestCase):
         self.assertIn("num_ctas is 4: one block does the work of a program", kernel.asm["ptx"])
         self.assertIn(".reqntid 256", kernel.asm["ptx"])
 
+    def test_machine_code(self):
+        src = triton.compiler.ASTSource(fill, {"out_ptr": "*fp32", "value": "fp32"}, {"BLOCK": 64})
+        kernel = triton.compile(src, target=triton.backends.compiler.GPUTarget("cuda", 80, 32))
+        self.assertIn("cubin", kernel.asm)
+        try:
+            code = kernel.asm["cubin"]
+        except nereid.NereidError as e:
+            self.assertIn("ptxas", str(e))
+            self.skipTest("no ptxas here")
+        self.assertIsInstance(code, bytes)
+        self.assertEqual(code[:4], b"\x7fELF")
+        self.assertIn(b".text." + kernel.metadata.name.encode(), code)
+        self.assertNotIn("cubin", fill.warmup(zeros(64), 1.0, grid=(1,)).asm)
+
     def test_other_gpus(self):
         nereid.set_default_device("sim")
         try:

@@ -96,12 +96,14 @@ MAX_THREADS = 1024  # of a block, on every GPU that there is
 # ---- the compiled kernel --------------------------------------------------------------------------------------------
 
 _STAGES = {"ttir": "tile", "ttgir": "layout", "llir": "lane", "tile": "tile", "tile-raw": "tile-raw",
-           "layout": "layout", "lane": "lane", "ptx": "ptx", "sass": "sass", "summary": "summary", "c": "c"}
+           "layout": "layout", "lane": "lane", "ptx": "ptx", "cubin": "cubin", "sass": "sass",
+           "summary": "summary", "c": "c"}
 
 
 class AsmDict(dict):
     """The texts of a kernel's stages, made when they are asked for: "ttir" is the tile IR, "ttgir" the same with
-    layouts, "llir" lane IR; on a CPU there are "ttir" and "c"."""
+    layouts, "llir" lane IR, "cubin" machine code as bytes (it and "sass" need ptxas); on a CPU there are "ttir" and
+    "c"."""
 
     def __init__(self, kernel, names):
         super().__init__()
@@ -165,7 +167,7 @@ class CompiledKernel:
         self._hash = None
         self.function = id(function)
         self.packed_metadata = (fields["num_warps"], fields["num_ctas"], fields["shared"])
-        names = ("ttir", "ttgir", "llir", "ptx", "sass") if target.backend == "cuda" else ("ttir", "c")
+        names = ("ttir", "ttgir", "llir", "ptx", "cubin", "sass") if target.backend == "cuda" else ("ttir", "c")
         self.asm = AsmDict(self, names)
         self.metadata_group = {}
 
