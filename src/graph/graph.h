@@ -121,7 +121,8 @@ struct Tensor {
   Span span;        /* in the user's file */
   int id;           /* its place in graph->at */
   int uses;         /* graph_count_uses() */
-  bool stale;       /* of a program that is being read: its memory has been written since */
+  Tensor *now;      /* of a program that is being read: what its memory holds since it was written, or NULL */
+  void *view;       /* of GRAPH_DETACH: what it is a view of (read/in_place.c), or NULL */
   void *rule;       /* of GRAPH_DETACH: how the reader differentiates it, or NULL (read/grad.c) */
   void *note;       /* scratch of who is at work */
 };
@@ -145,6 +146,7 @@ struct Graph {
   int streams;             /* of random numbers so far */
   Tensor *seed;            /* an input whose one integer is their seed, or NULL: each run is given it */
   void *reader;            /* who has made it from a file, or NULL */
+  bool is_written;         /* by the program that is being read: some tensor, in place */
 };
 
 Graph *graph_create(Context *cx, const char *name);

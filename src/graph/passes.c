@@ -49,6 +49,77 @@ static Tensor *times_one(const Tensor *t) {
   return NULL;
 }
 
+/* Views of constants, and of views of their kind, which the program's own sharing of memory kept apart until now. */
+static void fold_view(Tensor *t) {
+  Tensor *x = t->in_count ? t->in[0] : NULL;
+  bool view = t->op == GRAPH_PERMUTE || t->op == GRAPH_RESHAPE || t->op == GRAPH_EXPAND || t->op == GRAPH_SLICE;
+  if (!view) return;
+  if (x->op == GRAPH_FULL) {
+    t->op = GRAPH_FULL;
+    t->number = x->number;
+    t->in_count = t->dim_count = t->size_count = 0;
+  } else if (x->op == t->op && (t->op == GRAPH_RESHAPE || t->op == GRAPH_EXPAND)) t->in[0] = x->in[0];
+}
+
+/* The part of a concatenation that a slice takes, alone. */
+static void fold_part(Graph *g, Tensor *t) {
+  Tensor *x = t->in_count ? t->in[0] : NULL;
+  int64_t first, count, n, at = 0;
+  if (t->op != GRAPH_SLICE || x->op != GRAPH_CONCAT || x->dims[0] != t->dims[0] || t->dims[1] != 1) return;
+  int d = (int)t->dims[0];
+  if (!size_is_int(t->sizes[0], &first) || !size_is_int(t->size[d], &count) || !count) return;
+  for (int i = 0; i < x->in_count && size_is_int(x->in[i]->size[d], &n); i++, at += n) {
+    if (first < at || first + count > at + n) continue;
+    t->in[0] = x->in[i];
+    t->sizes[0] = size_int(g, first - at);
+    return;
+  }
+}
+
+/* A slice of a slice. */
+static void fold_slice(Graph *g, Tensor *t) {
+  Tensor *x = t->in_count ? t->in[0] : NULL;
+  if (t->op != GRAPH_SLICE || x->op != GRAPH_SLICE || x->dims[0] != t->dims[0] || x->dims[1] != 1) return;
+  t->in[0] = x->in[0];
+  t->sizes[0] = size_add(g, t->sizes[0], x->sizes[0]);
+}
+
+/* Which parts of a concatenation a slice takes whole: their number, from *from on; 0: some only in part. */
+static int whole_parts(const Tensor *t, int64_t dim, int *from) {
+  const Tensor *x = t->in_count ? t->in[0] : NULL;
+  int64_t first, count, n, at = 0;
+  if (t->op != GRAPH_SLICE || x->op != GRAPH_CONCAT || x->dims[0] != dim || t->dims[0] != dim || t->dims[1] != 1)
+    return 0;
+  if (!size_is_int(t->sizes[0], &first) || !size_is_int(t->size[dim], &count) || !count) return 0;
+  *from = -1;
+  for (int i = 0; i < x->in_count && size_is_int(x->in[i]->size[dim], &n); i++, at += n) {
+    if (at == first) *from = i;
+    if (*from >= 0 && at + n == first + count) return i - *from + 1;
+  }
+  return 0;
+}
+
+/* The parts of a concatenation that are concatenations, or slices that take several parts of one. */
+static void fold_concat(Graph *g, Tensor *t) {
+  if (t->op != GRAPH_CONCAT) return;
+  VEC(Tensor *) parts = {0};
+  int64_t d = t->dims[0];
+  for (int i = 0; i < t->in_count; i++) {
+    Tensor *x = t->in[i];
+    int from = 0, n = whole_parts(x, d, &from);
+    if (x->op == GRAPH_CONCAT && x->dims[0] == d) n = x->in_count;
+    else if (n) x = x->in[0];
+    for (int k = 0; k < n; k++) vec_push(g->cx->arena, &parts, x->in[from + k]);
+    if (!n) vec_push(g->cx->arena, &parts, x);
+  }
+  t->in = parts.at;
+  t->in_count = parts.n;
+}
+
+static bool takes_all(const Tensor *t) {
+  return t->op == GRAPH_SLICE && t->dims[1] == 1 && graph_same_shape(t, t->in[0]);
+}
+
 void graph_cse(Graph *g) {
   Map *seen = map_create(g->cx->arena, true);
   number(g);
@@ -57,7 +128,11 @@ void graph_cse(Graph *g) {
     Tensor *t = g->at.at[i];
     for (int k = 0; k < t->in_count; k++) t->in[k] = t->in[k]->note;
     if (t->op == GRAPH_INPUT) continue;
-    if (t->op == GRAPH_DETACH) { /* gradients have been made */
+    fold_view(t);
+    fold_part(g, t);
+    fold_slice(g, t);
+    fold_concat(g, t);
+    if (t->op == GRAPH_DETACH || takes_all(t)) { /* gradients have been made */
       t->note = t->in[0];
       continue;
     }

@@ -8,8 +8,9 @@
 static Object *leaf_of(Reader *r, const Object *x) {
   for (int i = 0; i < r->leaves.n; i++)
     if (r->leaves.at[i] == x) return r->leaves.at[i];
+  Tensor *now = tensor_now(r, r->g->place, x->tensor);
   for (int i = 0; i < r->leaves.n; i++)
-    if (r->leaves.at[i]->tensor == x->tensor) return r->leaves.at[i];
+    if (r->leaves.at[i]->tensor == now) return r->leaves.at[i];
   return NULL;
 }
 
@@ -47,15 +48,14 @@ static bool requires_grad(Reader *r, const Tensor *t) {
 }
 
 Object *autograd_detach(Reader *r, Object *x) {
-  Object *y = object_tensor(r, graph_detach(r->g, x->tensor, NULL));
-  y->base = x->base ? x->base : x;
-  return y;
+  return object_tensor(r, graph_detach(r->g, use_tensor(r, r->g->place, x), NULL));
 }
 
 Object *autograd_result(Reader *r, Object *x, int made_before) {
   stack_guard();
   if (x->kind == O_TENSOR) {
-    bool own = x->tensor->id >= made_before && x->tensor->op != GRAPH_INPUT && !x->base && !is_leaf(r, x);
+    bool detached = x->tensor->op == GRAPH_DETACH && x->tensor->in_count == 1;
+    bool own = x->tensor->id >= made_before && x->tensor->op != GRAPH_INPUT && !detached && !is_leaf(r, x);
     return own && dtype_is_float(x->tensor->dtype) ? object_tensor(r, graph_detach(r->g, x->tensor, NULL)) : x;
   }
   for (int i = 0; (x->kind == O_TUPLE || x->kind == O_LIST) && i < x->list.n; i++)
@@ -70,8 +70,9 @@ Object *autograd_attribute(Reader *r, Object *x, const char *name) {
     Object *leaf = leaf_of(r, x), *g = leaf ? leaf->grad : x->grad;
     return g ? g : r->none;
   }
-  if (!strcmp(name, "requires_grad")) return object_bool(r, requires_grad(r, x->tensor));
-  if (!strcmp(name, "is_leaf")) return object_bool(r, leaf_of(r, x) || !requires_grad(r, x->tensor));
+  if (!strcmp(name, "requires_grad")) return object_bool(r, requires_grad(r, use_tensor(r, r->g->place, x)));
+  if (!strcmp(name, "is_leaf"))
+    return object_bool(r, leaf_of(r, x) || !requires_grad(r, use_tensor(r, r->g->place, x)));
   if (!strcmp(name, "data")) return autograd_detach(r, x);
   return NULL;
 }
@@ -85,7 +86,9 @@ bool autograd_assign(Reader *r, Span at, Object *x, const char *name, Object *va
   } else if (!strcmp(name, "requires_grad")) autograd_ask(r, at, x, object_truth(r, at, value));
   else if (!strcmp(name, "data")) {
     if (value->kind != O_TENSOR) read_fail(r, at, "the data of a tensor cannot be %s", object_describe(r, value));
-    if (value->base != x) in_place(r, at, x, "data", graph_detach(r->g, value->tensor, NULL)); /* else it is done */
+    Tensor *v = use_tensor(r, at, value);
+    bool done = v->op == GRAPH_DETACH && v->in_count == 1 && v->in[0] == use_tensor(r, at, x); /* x.data += y */
+    if (!done) in_place(r, at, x, "data", v);
   } else return false;
   return true;
 }
@@ -96,7 +99,7 @@ static Tensor *seed_of(Reader *r, Span at, const Object *y, const Object *seed) 
   if (seed && seed->kind == O_TENSOR) {
     if (!graph_same_shape(seed->tensor, y->tensor))
       read_fail(r, at, "the gradient of %s cannot be %s", object_describe(r, y), object_describe(r, seed));
-    return seed->tensor;
+    return use_tensor(r, at, (Object *)seed);
   }
   if (!size_is(graph_numel(r->g, y->tensor), 1))
     read_fail(r, at, "backward() of %s: of more than one element, it needs their gradients", object_describe(r, y));
@@ -111,14 +114,14 @@ static void differentiate_all(Reader *r, Span at, Object *ys, Object *seeds, Obj
   for (int i = 0; i < ys->list.n; i++) {
     const Object *g = seeds && i < seeds->list.n ? seeds->list.at[i] : NULL;
     if (ys->list.at[i]->kind != O_TENSOR) read_fail(r, at, "a gradient of %s", object_describe(r, ys->list.at[i]));
-    y[i] = ys->list.at[i]->tensor;
+    y[i] = use_tensor(r, at, ys->list.at[i]);
     seed[i] = seed_of(r, at, ys->list.at[i], g);
     if (!requires_grad(r, y[i]))
       read_fail(r, at, "%s does not depend on a tensor that requires a gradient", object_describe(r, ys->list.at[i]));
   }
   for (int i = 0; i < of->list.n; i++) {
     if (of->list.at[i]->kind != O_TENSOR) read_fail(r, at, "a gradient by %s", object_describe(r, of->list.at[i]));
-    x[i] = of->list.at[i]->tensor;
+    x[i] = use_tensor(r, at, of->list.at[i]);
   }
   gradients(r, ys->list.n, y, seed, of->list.n, x, out);
 }
@@ -140,7 +143,7 @@ Object *autograd_backward(Reader *r, const Args *a) { /* y or [y], seeds or None
   for (int i = 0; i < leaves->list.n; i++) {
     Object *leaf = leaves->list.at[i];
     if (!g[i]) continue;
-    if (leaf->grad) g[i] = graph_point(r->g, POINT_ADD, 2, (Tensor *[]){leaf->grad->tensor, g[i]});
+    if (leaf->grad) g[i] = graph_point(r->g, POINT_ADD, 2, (Tensor *[]){use_tensor(r, a->span, leaf->grad), g[i]});
     leaf->grad = gradient(r, g[i], create_graph);
   }
   return r->none;

@@ -395,6 +395,12 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
     }
   Object *f = library_function(r, path);
   if (f) return call(r, f, a);
+  size_t n = strlen(path);
+  f = n && path[n - 1] == '_' ? library_function(r, arena_strndup(r->cx->arena, path, n - 1)) : NULL;
+  if (f && a->n && a->at[0]->kind == O_TENSOR) { /* torch.relu_(x) */
+    in_place(r, a->span, a->at[0], strrchr(path, '.') + 1, use_tensor(r, a->span, call(r, f, a)));
+    return a->at[0];
+  }
   const char *near = nearest(r, path);
   Span at = r->g->place.source ? r->g->place : a->span;
   if (near) diag_fail_hint(r->cx, at, arena_printf(r->cx->arena, "did you mean %s?", near), "%s is not known", path);

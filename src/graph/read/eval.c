@@ -60,7 +60,7 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
     }
     case O_TENSOR:
       v = autograd_attribute(r, x, name);
-      if (!v) v = tensor_attribute(r, at, x->tensor, name);
+      if (!v) v = tensor_attribute(r, at, use_tensor(r, at, x), name);
       if (v) return v;
       v = library_named(r, arena_printf(r->cx->arena, "tensor_%s", name));
       if (!v) v = library_named(r, name);
@@ -293,5 +293,8 @@ Object *eval(Reader *r, Scope *sc, Node *n) {
   int before = r->g->at.n;
   Object *x = evaluate(r, sc, n);
   bool makes = n->kind == NODE_CALL || n->kind == NODE_BIN_OP || n->kind == NODE_UNARY_OP || n->kind == NODE_SUBSCRIPT;
+  /* torch.zeros(4): memory, of which views are to know (graph_permute makes another constant of a constant) */
+  if (n->kind == NODE_CALL && x->kind == O_TENSOR && x->tensor->op == GRAPH_FULL && !sc->is_library && !r->sweeping)
+    x->tensor = graph_detach(r->g, x->tensor, x->tensor);
   return r->no_grad && makes && !sc->is_library ? autograd_result(r, x, before) : x;
 }

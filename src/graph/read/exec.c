@@ -13,6 +13,27 @@ static void name_tensor(Scope *sc, const char *name, Object *value) {
   if (value->kind == O_TENSOR && !value->tensor->name && !sc->is_library) value->tensor->name = name;
 }
 
+/* x[index] = value, also through views of x. */
+static void assign_elements(Reader *r, Span at, Object *x, Object *index, Object *value) {
+  Object *places, *view = op_subscript_view(r, at, use_tensor(r, at, x), index, &places);
+  Tensor *v = op_tensor(r, at, value, view->tensor->dtype);
+  if (places) {
+    Object *in[] = {view, places, object_tensor(r, v)};
+    v = call_values(r, at, library_named(r, "with_elements"), 3, in)->tensor;
+  }
+  in_place(r, at, view, "an assignment to elements", v);
+}
+
+/* x[index] += value, where the index has tensors. */
+static void update_elements(Reader *r, Node *n, Object *view, Object *places, Object *value) {
+  Object *in[] = {view, places}, *with_index = library_named(r, "elements_to_update");
+  Object *old = call_values(r, n->span, with_index, 2, in);
+  Object *sum = op_binary(r, n->span, n->AugAssign.op, old, value);
+  Object *put[] = {view, places, sum, r->yes};
+  Object *v = call_values(r, n->span, library_named(r, "with_elements"), 4, put);
+  in_place(r, n->span, view, "an assignment to elements", v->tensor);
+}
+
 void assign(Reader *r, Scope *sc, Node *target, Object *value) {
   stack_guard();
   switch (target->kind) {
@@ -51,6 +72,10 @@ void assign(Reader *r, Scope *sc, Node *target, Object *value) {
       if (x->kind == O_OBJECT && class_find(x->object.cls, "__setitem__")) {
         Object *in[] = {x, index, value};
         call_values(r, target->span, class_find(x->object.cls, "__setitem__"), 3, in);
+        break;
+      }
+      if (x->kind == O_TENSOR) {
+        assign_elements(r, target->span, x, index, value);
         break;
       }
       if (x->kind != O_LIST) read_fail(r, target->span, "items of %s cannot be set", object_describe(r, x));
@@ -140,17 +165,31 @@ static How with(Reader *r, Scope *sc, Node *n, Object **result) {
   return how;
 }
 
-static Object *augmented(Reader *r, Scope *sc, Node *n) {
-  Object *old = eval(r, sc, n->AugAssign.target), *v = eval(r, sc, n->AugAssign.value);
+static void augmented(Reader *r, Scope *sc, Node *n) {
+  Node *target = n->AugAssign.target;
+  Object *x = target->kind == NODE_SUBSCRIPT ? eval(r, sc, target->Subscript.value) : NULL, *places = NULL, *old;
+  if (x && x->kind == O_TENSOR) {
+    Object *index = eval(r, sc, target->Subscript.slice);
+    old = op_subscript_view(r, n->span, use_tensor(r, n->span, x), index, &places);
+  } else old = eval(r, sc, target);
+  Object *v = eval(r, sc, n->AugAssign.value);
+  if (places) {
+    update_elements(r, n, old, places, v);
+    return;
+  }
   if (old->kind == O_TENSOR) { /* in place */
     Object *sum = op_binary(r, n->span, n->AugAssign.op, old, v);
     in_place(r, n->span, old, arena_printf(r->cx->arena, "'%s='", pyop_symbol(n->AugAssign.op)), sum->tensor);
-    return old;
+    if (!x || x->kind != O_TENSOR) assign(r, sc, target, old);
+    return;
   }
-  if (old->kind != O_LIST || n->AugAssign.op != PYOP_ADD) return op_binary(r, n->span, n->AugAssign.op, old, v);
+  if (old->kind != O_LIST || n->AugAssign.op != PYOP_ADD) {
+    assign(r, sc, target, op_binary(r, n->span, n->AugAssign.op, old, v));
+    return;
+  }
   Object *items = want_items(r, n->span, v); /* in place */
   for (int i = 0, m = items->list.n; i < m; i++) object_append(r, old, items->list.at[i]);
-  return old;
+  assign(r, sc, target, old);
 }
 
 /* @torch.no_grad() and @torch.inference_mode() */
@@ -183,7 +222,7 @@ static How exec(Reader *r, Scope *sc, Node *n, Object **result) {
       assign(r, sc, n->AnnAssign.target, v);
       return NEXT;
     }
-    case NODE_AUG_ASSIGN: assign(r, sc, n->AugAssign.target, augmented(r, sc, n)); return NEXT;
+    case NODE_AUG_ASSIGN: augmented(r, sc, n); return NEXT;
     case NODE_RETURN: *result = n->Return.value ? eval(r, sc, n->Return.value) : r->none; return RETURNED;
     case NODE_IF: {
       bool yes = object_truth(r, n->span, eval(r, sc, n->If.test));
@@ -311,6 +350,13 @@ static Object *call_function(Reader *r, Object *f, const Args *a) {
   for (int i = 0; i < a->kw_n && outside->is_library && result->kind == O_TENSOR;
        i++) /* torch.zeros(.., requires_grad=True) */
     if (!strcmp(a->names[i], "requires_grad")) autograd_ask(r, a->span, result, object_truth(r, a->span, a->values[i]));
+  Object *inplace =
+      outside->is_library && def->kind != NODE_LAMBDA ? map_get(sc->names, intern_z(r->cx, "inplace")) : NULL;
+  if (inplace && inplace->kind == O_BOOL && inplace->i && result->kind == O_TENSOR && a->n &&
+      a->at[0]->kind == O_TENSOR) { /* F.relu(x, inplace=True) */
+    in_place(r, a->span, a->at[0], "inplace=True", use_tensor(r, a->span, result));
+    result = a->at[0];
+  }
   r->depth--;
   r->g->place = place;
   return result;
@@ -352,7 +398,13 @@ static Object *construct(Reader *r, Object *cls, const Args *a) {
 static Object *call_in_place(Reader *r, Object *self, const char *name, Object *f, const Args *a) {
   Object *v = call_method(r, self, f, a);
   if (v->kind != O_TENSOR) read_fail(r, a->span, "%s gives %s", name, object_describe(r, v));
-  in_place(r, a->span, self, name, v->tensor);
+  static const char *const views[] = {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_"};
+  for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+    if (!strcmp(name, views[i])) { /* the same memory, seen otherwise */
+      self->tensor = use_tensor(r, a->span, v);
+      return self;
+    }
+  in_place(r, a->span, self, name, use_tensor(r, a->span, v));
   return self;
 }
 

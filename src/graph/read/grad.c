@@ -92,7 +92,7 @@ Tensor *differentiate(Reader *r, Span at, Tensor *y, Object *of, Object *f) {
   Rule *rule = NEW(r->cx->arena, Rule);
   *rule = (Rule){object_new(r, O_LIST), f};
   for (int i = 0; i < of->list.n; i++) /* as they are now: objects change when they are written in place */
-    object_append(r, rule->of, object_tensor(r, of->list.at[i]->tensor));
+    object_append(r, rule->of, object_tensor(r, use_tensor(r, at, of->list.at[i])));
   y = graph_detach(r->g, y, y);
   y->rule = rule;
   return y;

@@ -47,9 +47,8 @@ Object *object_tensor(Reader *r, Tensor *t) {
   return x;
 }
 
-Tensor *use_tensor(Reader *r, Span at, const Object *x) {
-  if (x->tensor->stale && !r->sweeping)
-    read_fail(r, at, "a view of a tensor that has been written in place since; take it anew");
+Tensor *use_tensor(Reader *r, Span at, Object *x) {
+  if (!r->sweeping) x->tensor = tensor_now(r, at, x->tensor); /* rules of gradients want what was */
   return x->tensor;
 }
 

@@ -45,7 +45,6 @@ struct Object {
     struct {
       Tensor *tensor;
       Object *grad; /* of a leaf, what backward() has added up; or NULL */
-      Object *base; /* whose memory it is: x of x.detach(); or NULL */
       bool is_parameter;
     };
     Dtype dtype;
@@ -117,7 +116,7 @@ Object *object_str(Reader *r, const char *s);
 Object *object_path(Reader *r, const char *s);
 Object *object_size(Reader *r, const Size *s); /* an INT when it is known */
 Object *object_tensor(Reader *r, Tensor *t);
-Tensor *use_tensor(Reader *r, Span at, const Object *x); /* fails where a view is no longer right */
+Tensor *use_tensor(Reader *r, Span at, Object *x); /* what its memory holds now */
 Object *object_dtype(Reader *r, Dtype t);
 Object *object_list(Reader *r, ObjectKind kind, int n, Object *const *at); /* copies `at` */
 void object_append(Reader *r, Object *list, Object *x);
@@ -141,6 +140,8 @@ Object *op_binary(Reader *r, Span at, PyOp op, Object *a, Object *b);
 Object *op_compare(Reader *r, Span at, PyOp op, Object *a, Object *b);
 Object *op_unary(Reader *r, Span at, PyOp op, Object *x);
 Object *op_subscript(Reader *r, Span at, Object *x, Object *index);
+/* The view that slices and integers of an index take of x; *places: a list of what else there is by dim, or NULL. */
+Object *op_subscript_view(Reader *r, Span at, Tensor *x, Object *index, Object **places);
 /* Elementwise work on tensors and numbers: types promoted, shapes broadcast. */
 Tensor *op_point(Reader *r, Span at, PointOp op, int n, Object *const *in);
 Dtype op_result_type(Reader *r, Span at, int n, Object *const *in);
@@ -160,6 +161,12 @@ Object *autograd_parameters(Reader *r, Object *module);
 
 /* in_place.c: x gets another value, and who shares its memory, too */
 void in_place(Reader *r, Span at, Object *x, const char *name, Tensor *value);
+Tensor *tensor_now(Reader *r, Span at, Tensor *t);                    /* what is at t's place in memory now */
+bool tensor_strides(Reader *r, const Tensor *t, const Size **stride); /* in elements; false: not known */
+bool tensor_is_contiguous(Reader *r, const Tensor *t);
+bool tensor_is_view(Reader *r, const Tensor *t); /* shares its operand's memory */
+/* f(x), as a view of x's memory; overlaps: an element of x may be in it twice. */
+Tensor *tensor_view(Reader *r, Span at, Tensor *x, Object *f, bool overlaps);
 
 /* eval.c */
 Object *eval(Reader *r, Scope *sc, Node *n);

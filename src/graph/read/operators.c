@@ -275,7 +275,7 @@ static int64_t bound(Reader *r, Span at, const Object *x, int64_t n, int64_t non
   return v < 0 ? 0 : v > n ? n : v;
 }
 
-static Object *tensor_subscript(Reader *r, Span at, Tensor *x, Object *index) {
+Object *op_subscript_view(Reader *r, Span at, Tensor *x, Object *index, Object **found) {
   Object *one[] = {index};
   int n = 1, used = 0, dim = 0;
   Object *const *at_ = one;
@@ -321,14 +321,18 @@ static Object *tensor_subscript(Reader *r, Span at, Tensor *x, Object *index) {
       dim++;
     }
   }
-  if (!any) return object_tensor(r, x);
-  Object *in[] = {object_tensor(r, x), places};
-  return call_values(r, at, library_named(r, "index"), 2, in);
+  *found = any ? places : NULL;
+  return object_tensor(r, x);
+}
+
+static Object *tensor_subscript(Reader *r, Span at, Tensor *x, Object *index) {
+  Object *places, *v = op_subscript_view(r, at, x, index, &places);
+  return places ? call_values(r, at, library_named(r, "index"), 2, (Object *[]){v, places}) : v;
 }
 
 Object *op_subscript(Reader *r, Span at, Object *x, Object *index) {
   stack_guard();
-  if (x->kind == O_TENSOR) return tensor_subscript(r, at, x->tensor, index);
+  if (x->kind == O_TENSOR) return tensor_subscript(r, at, use_tensor(r, at, x), index);
   if (x->kind == O_DICT) {
     Object *v = dict_get(x, index);
     if (!v) read_fail(r, at, "there is no key %s", object_describe(r, index));

@@ -81,6 +81,16 @@ static Tensor *p_cumsum(Reader *r, const Args *a) {
   return graph_cumsum(r->g, x, dim(r, a, 1, x));
 }
 
+static Tensor *p_view(Reader *r, const Args *a) { /* x, the function that takes the view, whether elements overlap */
+  bool overlaps = a->n > 2 && object_truth(r, a->span, a->at[2]);
+  return tensor_view(r, a->span, tensor(r, a, 0), argument(r, a, 1), overlaps);
+}
+
+static Tensor *p_contiguous(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  return tensor_is_contiguous(r, x) ? x : graph_detach(r->g, x, x);
+}
+
 static Tensor *p_permute(Reader *r, const Args *a) {
   int64_t dims[GRAPH_MAX_RANK];
   Tensor *x = tensor(r, a, 0);
@@ -99,7 +109,9 @@ static Tensor *p_reshape(Reader *r, const Args *a) { /* one size may be -1 */
     s[open] = size_divide(r->g, rest, known);
     if (!s[open]) read_fail(r, a->span, "%s elements cannot be divided by %s", rest->text, known->text);
   }
-  return graph_reshape(r->g, x, rank, s);
+  Tensor *y = graph_reshape(r->g, x, rank, s);
+  bool copies = y->op == GRAPH_RESHAPE && !tensor_is_view(r, y);
+  return copies ? graph_detach(r->g, y, y) : y;
 }
 
 static Tensor *p_expand(Reader *r, const Args *a) { /* -1 keeps a size */
@@ -215,6 +227,8 @@ static const struct {
              {"iota", p_iota, false},
              {"uniform", p_uniform, false},
              {"cumsum", p_cumsum, false},
+             {"view", p_view, true},
+             {"contiguous", p_contiguous, true},
              {"permute", p_permute, true},
              {"reshape", p_reshape, true},
              {"expand", p_expand, true},
@@ -310,6 +324,14 @@ static Object *item(Reader *r, Tensor *t) {
                                   : object_float(r, v);
 }
 
+static Object *strides(Reader *r, Span at, const Tensor *t) {
+  const Size *stride[GRAPH_MAX_RANK];
+  Object *out = object_new(r, O_TUPLE);
+  if (!tensor_strides(r, t, stride)) read_fail(r, at, "the strides of this view are not known");
+  for (int d = 0; d < t->rank; d++) object_append(r, out, object_size(r, stride[d]));
+  return out;
+}
+
 /* Questions about values, and what is no operation. */
 static Object *other(Reader *r, const char *name, const Args *a) {
   if (!strcmp(name, "result_type")) return object_dtype(r, op_result_type(r, a->span, a->n, a->at));
@@ -368,6 +390,12 @@ static Object *other(Reader *r, const char *name, const Args *a) {
     r->g->seed = x;
     return r->none;
   }
+  if (!strcmp(name, "overwrite")) { /* as x.add_(y) does */
+    in_place(r, a->span, argument(r, a, 0), object_text(r, argument(r, a, 2)), tensor(r, a, 1));
+    return a->at[0];
+  }
+  if (!strcmp(name, "is_contiguous")) return object_bool(r, tensor_is_contiguous(r, tensor(r, a, 0)));
+  if (!strcmp(name, "strides")) return strides(r, a->span, tensor(r, a, 0));
   if (!strcmp(name, "share")) return autograd_detach(r, a->at[0]);
   if (!strcmp(name, "backward")) return autograd_backward(r, a);
   if (!strcmp(name, "grad")) return autograd_grad(r, a);

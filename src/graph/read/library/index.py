@@ -93,11 +93,37 @@ def aten__unsafe_masked_index_put_accumulate(x, mask, places, values):
 def aten__unsafe_index_put(x, places, values, accumulate=False): return index_put(x, places, values, accumulate)
 
 
+# The one mask among x's indices, broadcast along x; None: there is none. Before it stand only whole dims.
+def mask_of(x, places):
+    found = [d for d in range(len(places)) if places[d] is not None]
+    if len(found) != 1 or not prim.is_bool(places[found[0]].dtype):
+        return None
+    d, mask = found[0], places[found[0]]
+    return prim.reshape(mask, [1] * d + list(mask.shape) + [1] * (x.ndim - d - mask.ndim))
+
+
+# x[places] += y goes over all of x where places is a mask.
+def elements_to_update(x, places): return index(x, places) if mask_of(x, places) is None else x
+
+
+# x with `values` at `places`; whole: where places is a mask, they are for all of x, not for the elements it takes alone.
+def with_elements(x, places, values, whole=False):
+    mask = mask_of(x, places) if whole else None
+    return index_put(x, places, values) if mask is None else prim.where(mask, values, x).to(x.dtype)
+
+
 def index_put(x, places, values, accumulate=False):
-    if len(places) == 1 and places[0] is not None and prim.is_bool(places[0].dtype) and prim.numel(values) == 1:
-        mask = places[0]
-        mask = prim.reshape(mask, list(mask.shape) + [1] * (x.ndim - mask.ndim))
-        return prim.where(mask, prim.reshape(values, []), x).to(x.dtype)
+    mask = mask_of(x, places)
+    if mask is not None:
+        first = [d for d in range(len(places)) if places[d] is not None][0]
+        after = x.ndim - first - places[first].ndim  # dims behind the mask's
+        if prim.numel(values) != 1 and (values.ndim > after + 1 + first or values.ndim > after and values.shape[values.ndim - after - 1] != 1):
+            prim.fail("values for the elements that a mask takes: how many these are depends on data")
+        if first and values.ndim > after:
+            prim.fail("values for the elements that a mask takes, with dims before it, are not supported")
+        values = prim.reshape(values, values.shape[values.ndim - after:]) if values.ndim > after and prim.numel(values) != 1 else values
+        values = prim.reshape(values, []) if prim.numel(values) == 1 else values
+        return prim.where(mask, x + values if accumulate else values, x).to(x.dtype)
     dims, rest, order, where_to, flat, rows = indexed(x, places)
     n, width, k = prim.numel(flat), count(x, rest), flat.ndim
     shape = [x.shape[d] for d in rest]

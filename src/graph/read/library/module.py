@@ -135,4 +135,10 @@ class Elementwise(Module):
 
 
 class Activation(Elementwise):  # a bool behind the numbers is `inplace`
-    def __init__(self, *args, inplace=False, **how): self.args, self.how = [a for a in args if not isinstance(a, bool)], how
+    def __init__(self, *args, inplace=False, **how):
+        self.args, self.how = [a for a in args if not isinstance(a, bool)], how
+        self.inplace = inplace or True in [a for a in args if isinstance(a, bool)]
+
+    def forward(self, x):
+        y = self.call(x, *self.args, **self.how)
+        return prim.overwrite(x, y, 'inplace=True') if self.inplace else y

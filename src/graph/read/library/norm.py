@@ -199,8 +199,8 @@ def cosine_similarity(a, b, dim=1, eps=1e-08):
 
 
 class Dropout(Module):
-    def __init__(self, p=0.5, inplace=False): self.p = p
-    def forward(self, x): return dropout(x, self.p, self.training)
+    def __init__(self, p=0.5, inplace=False): self.p, self.inplace = p, inplace
+    def forward(self, x): return dropout(x, self.p, self.training, self.inplace)
 
 
 class Dropout2d(Dropout):

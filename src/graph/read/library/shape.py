@@ -78,13 +78,28 @@ def unflatten(x, dim, sizes):
     return prim.reshape(x, list(x.shape[:d]) + [n // known if s == -1 else s for s in sizes] + list(x.shape[d + 1:]))
 
 
+# x lies row by row here; whoever strides through something else says so in PyTorch's own words.
 def as_strided(x, size, stride, storage_offset=0):
-    expected = 1
+    if not prim.is_contiguous(x):
+        prim.fail("as_strided of a tensor that does not lie row by row is not supported")
+    expected, overlaps = 1, False
     for d in range(len(size) - 1, -1, -1):
-        if size[d] != 1 and stride[d] != expected:
-            prim.fail("as_strided with strides that are not those of a row-major array is not supported")
+        overlaps = overlaps or size[d] != 1 and stride[d] < expected
+        expected = expected if size[d] == 1 else stride[d] * size[d]
+    return prim.view(x, lambda x: strided_elements(x, size, stride, storage_offset), overlaps)
+
+
+def strided_elements(x, size, stride, offset):
+    expected, rows = 1, not offset
+    for d in range(len(size) - 1, -1, -1):
+        rows = rows and (size[d] == 1 or stride[d] == expected)
         expected = expected * size[d]
-    return prim.reshape(x, size)
+    if rows and expected == prim.numel(x):
+        return prim.reshape(x, size)
+    place, n = offset, len(size)
+    for d in range(n):
+        place = prim.reshape(prim.iota(size[d], 0, 1, torch.int64) * stride[d], [-1 if k == d else 1 for k in range(n)]) + place
+    return prim.reshape(aten_index(prim.reshape(x, [-1]), [prim.reshape(place, [-1])]), size)
 
 
 def slice(x, dim=0, start=None, end=None, step=1): return prim.slice(x, dim, start, end, step)
@@ -166,7 +181,7 @@ def tensor_repeat(x, *sizes):
         out += [1, n]
         wide += [k, n]
         final.append(k * n)
-    return prim.reshape(prim.expand(prim.reshape(x, out), wide), final)
+    return clone(prim.reshape(prim.expand(prim.reshape(x, out), wide), final))
 
 
 def repeat_interleave(x, repeats, dim=None):
@@ -326,7 +341,10 @@ def rot90(x, k=1, dims=(0, 1)):
 
 
 # The elements of a diagonal, as the last dim.
-def diagonal(x, offset=0, dim1=0, dim2=1):
+def diagonal(x, offset=0, dim1=0, dim2=1): return prim.view(x, lambda x: diagonal_elements(x, offset, dim1, dim2))
+
+
+def diagonal_elements(x, offset, dim1, dim2):
     a, b = dim_of(x, dim1), dim_of(x, dim2)
     x = prim.permute(x, [d for d in range(x.ndim) if d != a and d != b] + [a, b])
     rows, columns = x.shape[-2], x.shape[-1]
@@ -339,7 +357,7 @@ def diagonal(x, offset=0, dim1=0, dim2=1):
 
 
 def diag(x, diagonal=0): return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_of(x, diagonal)
-def diagonal_of(x, offset): return diagonal(x, offset)
+def diagonal_of(x, offset): return diagonal_elements(x, offset, 0, 1)
 
 
 def diag_embed(x, offset=0, dim1=-2, dim2=-1):
@@ -368,7 +386,7 @@ def F_unfold(x, kernel_size, dilation=1, padding=0, stride=1):
     return transpose(prim.reshape(m, [x.shape[0], places[0] * places[1], m.shape[2]]), 1, 2)
 
 
-def tensor_unfold(x, dimension, size, step): return prim.unfold(x, dim_of(x, dimension), size, step, 1)
+def tensor_unfold(x, dimension, size, step): return prim.view(x, lambda x: prim.unfold(x, dim_of(x, dimension), size, step, 1), step < size)
 
 
 def F_fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):

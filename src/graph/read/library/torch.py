@@ -8,6 +8,7 @@
 #     torch.nn.functional.gelu    F_gelu, gelu
 #     torch.relu                  torch_relu, relu
 #     x.sum()                     tensor_sum, sum
+#     torch.relu_(x), x.relu_()   as without the underscore, into x; so is a function whose `inplace` is true
 #
 # Gradients are those of the primitives (grad.py). Where PyTorch defines another, at a kink mostly, the function says it
 # by prim.detach(y, twin): y, whose gradient is that of twin; prim.detach(y) has none. What only gradients need is gone
@@ -227,7 +228,9 @@ def type_as(x, y): return prim.convert(x, y.dtype)
 def alias(x): return x
 def detach(x): return prim.share(x)
 def clone(x, *, memory_format=None): return prim.detach(x, x)
-def contiguous(x, memory_format=None): return x
+def contiguous(x, memory_format=None): return prim.contiguous(x)
+def is_contiguous(x, memory_format=None): return prim.is_contiguous(x)
+def stride(x, dim=None): return prim.strides(x) if dim is None else prim.strides(x)[dim]
 def aten_copy_(x, value, non_blocking=False): return prim.write(x, value)
 def tensor_cuda(x): return x
 def tensor_cpu(x): return x
