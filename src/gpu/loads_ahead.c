@@ -22,7 +22,9 @@
 #include "gpu/loop.h"
 
 enum { MOST_COPIED = 96, MOST_AHEAD = 8, MOST_LOADS = 16, MOST_NEEDED = 32, HIDDEN = 1024, MOST_BODY = 1024 };
-enum { LEAST_AHEAD = 4 }; /* of loops that only load: so many iterations the assembler loads at once, too */
+/* Of loops that only load: so many iterations the assembler loads at once, too; and such work hides a load beside what
+ * other warps do, for which registers are to be left. */
+enum { LEAST_AHEAD = 4, HIDDEN_OF_SUMS = 128 };
 
 typedef struct LoadsAhead {
   Func *f;
@@ -120,7 +122,7 @@ static int choose_distance(const LoadsAhead *p, const GpuBudgets *budgets) {
   int64_t room = gpu_thread_registers(p->f->num_warps) - taken;
   if (room > budgets->prefetched) room = budgets->prefetched;
   int n = 1;
-  while (n < MOST_AHEAD && n * work < HIDDEN) n *= 2;
+  while (n < MOST_AHEAD && n * work < (p->stores.count ? HIDDEN : HIDDEN_OF_SUMS)) n *= 2;
   while (n && n * each > room) n /= 2;
   return p->stores.count || n >= LEAST_AHEAD ? n : 0;
 }
