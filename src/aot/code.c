@@ -1,8 +1,8 @@
 /* One specialization for one target: tile IR -> C -> a shared object, or -> PTX -> a cubin, with what a launch needs
  * beside it. Neither the GPU nor the processor need be here.
  *
- * Where a GPU's kernel uses tensor maps, the kernel without them stands behind it, for launches whose arguments cannot
- * have maps.
+ * Where a GPU's kernel uses tensor maps, or relies on arrays that lie apart, kernels without stand behind it, for
+ * launches whose arguments do not allow that.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -208,18 +208,21 @@ static void keep_sites(Context *cx, Arena *keep, const LaneFunc *f, BundleCode *
 static GpuLaunchPlan *keep_plan(Arena *keep, const GpuLaunchPlan *p) {
   GpuLaunchPlan *out = NEW(keep, GpuLaunchPlan);
   *out = *p;
-  out->steps = NEW_N(keep, GpuStep, p->step_count + 1);
-  out->requires = NEW_N(keep, int, p->require_count + 1);
-  out->maps = NEW_N(keep, GpuMapPlan, p->map_count + 1);
-  memcpy(out->steps, p->steps, sizeof *p->steps * (size_t)p->step_count);
-  if (p->require_count) memcpy(out->requires, p->requires, sizeof *p->requires * (size_t)p->require_count);
-  if (p->map_count) memcpy(out->maps, p->maps, sizeof *p->maps * (size_t)p->map_count);
+  out->steps = arena_copy(keep, p->steps, sizeof *p->steps * (size_t)p->step_count);
+  out->requires = arena_copy(keep, p->requires, sizeof *p->requires * (size_t)p->require_count);
+  out->maps = arena_copy(keep, p->maps, sizeof *p->maps * (size_t)p->map_count);
+  out->spans = arena_copy(keep, p->spans, sizeof *p->spans * (size_t)p->span_count);
+  out->aparts = arena_copy(keep, p->aparts, sizeof *p->aparts * (size_t)p->apart_count);
   return out;
 }
 
-/* Whether the kernel has tensor maps. */
-static bool compile_gpu_once(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
-                             bool maps, uint64_t *written) {
+/* What the kernel asks of a launch. */
+typedef struct Asks {
+  bool maps, apart;
+} Asks;
+
+static Asks compile_gpu_once(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
+                             Asks may, uint64_t *written) {
   Context *cx = s->cx;
   const char *wrong;
   BundleCode *c = add_code(b, s, v), made = {.kind = CODE_CUBIN, .sm = t->gpu->sm, .exact = is_exact(t->gpu)};
@@ -227,7 +230,8 @@ static bool compile_gpu_once(nereid_build *b, const AotSpecialization *s, const 
   const GpuOptions options = {.target = t->gpu,
                               .persist = s->options->persist,
                               .specialize = s->options->specialize,
-                              .tensor_maps = maps,
+                              .tensor_maps = may.maps,
+                              .apart = may.apart,
                               .without = gpu_without(s->options->without, &wrong)};
   *s->phase = NEREID_UNSUPPORTED;
   LaneFunc *f = gpu_compile(func, &options);
@@ -255,10 +259,20 @@ static bool compile_gpu_once(nereid_build *b, const AotSpecialization *s, const 
     c->image = keep_bytes(b, text->at, text->n + 1), c->image_bytes = text->n + 1;
     v->code_count++;
   }
-  return f->plan != NULL;
+  return (Asks){f->plan && (f->plan->map_count || f->plan->require_count), f->plan && f->plan->apart_count};
+}
+
+/* The best code first; each launch takes the first that it allows. The last one asks nothing. */
+static void compile_gpu(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
+                        uint64_t *written) {
+  Asks asks = compile_gpu_once(b, s, t, v, (Asks){true, true}, written);
+  bool maps = asks.maps;
+  if (asks.apart) maps |= compile_gpu_once(b, s, t, v, (Asks){true, false}, written).maps;
+  if (maps && compile_gpu_once(b, s, t, v, (Asks){false, true}, written).apart)
+    compile_gpu_once(b, s, t, v, (Asks){false, false}, written);
 }
 
 void aot_compile(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v, uint64_t *written) {
-  if (!t->gpu) compile_cpu(b, s, t, v, written);
-  else if (compile_gpu_once(b, s, t, v, true, written)) compile_gpu_once(b, s, t, v, false, written);
+  if (t->gpu) compile_gpu(b, s, t, v, written);
+  else compile_cpu(b, s, t, v, written);
 }

@@ -63,6 +63,16 @@ static void put_plan(Buf *out, const GpuLaunchPlan *p) {
       if (k) i64(out, m->strides[k - 1]);
     }
   }
+  i64(out, p->may_copy);
+  count(out, p->span_count);
+  for (int i = 0; i < p->span_count; i++) {
+    const SpanStep *s = &p->spans[i];
+    i64(out, s->code), i64(out, s->type), i64(out, s->lo), i64(out, s->hi);
+    for (int k = 0; k < 3; k++) i64(out, s->in[k]);
+  }
+  count(out, p->apart_count);
+  for (int i = 0; i < p->apart_count; i++)
+    for (int k = 0; k < 2; k++) i64(out, p->aparts[i].argument[k]), i64(out, p->aparts[i].span[k]);
 }
 
 static void put_places(Buf *out, const AssertLocation *first) {

@@ -101,6 +101,29 @@ static void read_slots(Reader *r, BundleCode *c, int params) {
         (ArgSlot){.param = (int)within(r, 0, params - 1), .dtype = dtype(r), .is_pointer = within(r, 0, 1) != 0};
 }
 
+static void read_spans(Reader *r, const BundleCode *c, GpuLaunchPlan *p) {
+  int hidden = c->persistent ? 3 : 0;
+  p->span_count = count(r, GPU_PLAN_STEPS);
+  p->spans = take(r, (size_t)p->span_count, sizeof *p->spans);
+  for (int i = 0; i < p->span_count && !r->bad; i++) {
+    SpanStep *s = &p->spans[i];
+    s->code = (SpanCode)within(r, 0, SPAN_CODES_COUNT - 1);
+    s->type = dtype(r), s->lo = i64(r), s->hi = i64(r);
+    for (int k = 0; k < 3; k++) s->in[k] = (int)within(r, 0, i ? i - 1 : 0);
+    int64_t end = s->code == SPAN_ARGUMENT ? c->slot_count + hidden : s->code == SPAN_PROGRAMS ? 3 : INT64_MAX;
+    if (end < INT64_MAX && (s->lo < 0 || s->lo >= end)) r->bad = true;
+    if (s->code == SPAN_BYTES && (s->lo < 1 || s->lo > 64)) r->bad = true;
+    if (!i && s->code < SPAN_OF) r->bad = true; /* it takes what is not there */
+  }
+  p->apart_count = count(r, GPU_PLAN_APARTS);
+  p->aparts = take(r, (size_t)p->apart_count, sizeof *p->aparts);
+  for (int i = 0; i < p->apart_count && !r->bad; i++)
+    for (int k = 0; k < 2; k++) {
+      p->aparts[i].argument[k] = (int)within(r, 0, c->slot_count - 1);
+      p->aparts[i].span[k] = (int)within(r, 0, p->span_count - 1);
+    }
+}
+
 static void read_plan(Reader *r, BundleCode *c) {
   if (!within(r, 0, 1) || r->bad) return;
   GpuLaunchPlan *p = take(r, 1, sizeof *p);
@@ -132,6 +155,8 @@ static void read_plan(Reader *r, BundleCode *c) {
       if (k) m->strides[k - 1] = (int)within(r, 0, p->step_count - 1);
     }
   }
+  p->may_copy = within(r, 0, 1) != 0;
+  read_spans(r, c, p);
   c->plan = p;
 }
 

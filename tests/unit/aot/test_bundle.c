@@ -55,7 +55,29 @@ static const char text[] =
     "@triton.heuristics({'EVEN': lambda args: args['n'] % 2 == 0})\n"
     "@triton.jit\n"
     "def even(out, n, EVEN: tl.constexpr):\n"
-    "    tl.store(out, 1 if EVEN else 0)\n";
+    "    tl.store(out, 1 if EVEN else 0)\n"
+    "\n"
+    "@triton.jit\n"
+    "def recurrence(x, out, n, B: tl.constexpr):\n"
+    "    i = tl.arange(0, B)\n"
+    "    h = tl.zeros([B], dtype=tl.float32)\n"
+    "    for t in range(n):\n"
+    "        h = h * 0.5 + tl.load(x + t * B + i)\n"
+    "        tl.store(out + t * B + i, h)\n"
+    "\n"
+    "@triton.jit\n"
+    "def wide(a_ptr, b_ptr, out_ptr, M, K, stride, BK: tl.constexpr):\n"
+    "    m = tl.program_id(0) * 64 + tl.arange(0, 64)\n"
+    "    n = tl.arange(0, 64)\n"
+    "    k = tl.arange(0, BK)\n"
+    "    acc = tl.zeros([64, 64], tl.float32)\n"
+    "    for i in range(0, K, BK):\n"
+    "        am = (m[:, None] < M) & (i + k[None, :] < K)\n"
+    "        a = tl.load(a_ptr + m[:, None] * stride + i + k[None, :], mask=am, other=0.0)\n"
+    "        b = tl.load(b_ptr + (i + k)[:, None] * 64 + n[None, :], mask=i + k[:, None] < K, other=0.0)\n"
+    "        acc = tl.dot(a, b, acc)\n"
+    "    out = out_ptr + tl.program_id(1) * M * 64 + m[:, None] * 64 + n[None, :]\n"
+    "    tl.store(out, acc, mask=m[:, None] < M)\n";
 
 typedef struct Fixture {
   nereid_module *m;
@@ -373,7 +395,7 @@ static void test_damaged_files(void **state) {
   assert_true(found > 10);
   bytes[8] = 77;
   assert_says(open_changed(f->cpu, bytes, n, false, &error), NEREID_BAD_FILE,
-              "the bundle is a bundle of format 77; this is Nereid " NEREID_VERSION ", which takes format 1");
+              "the bundle is a bundle of format 77; this is Nereid " NEREID_VERSION ", which takes format 2");
   assert_says(nereid_bundle_open(f->cpu, "/nonexistent", &out, &error), NEREID_BAD_FILE,
               "cannot open /nonexistent: No such file or directory");
   assert_int_equal(nereid_bundle_open(f->cpu, "/tmp", &out, NULL), NEREID_BAD_FILE);
@@ -549,14 +571,90 @@ static void test_an_old_driver(void **state) {
   nereid_device_close(d);
 }
 
+static int run_nothing(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) { return 0; }
+
+static int codes_loaded(void) { return fake->cubins_loaded + fake->ptx_loaded; }
+
+/* Of one specialization there is code that has its loads ahead, and code for arrays that may meet; a launch chooses. */
+static void test_arrays_that_lie_apart(void **state) {
+  Fixture *f = *state;
+  nereid_device *d;
+  char *p;
+  fake_kernel("recurrence", run_nothing);
+  fake->major = 8, fake->minor = 0;
+  assert_ok(nereid_device_open("cuda", &d, &error));
+  assert_ok(nereid_alloc(d, 1 << 16, (void **)&p, &error));
+  nereid_build *built = new_build("sm_80");
+  ADD(built, f, "recurrence", NULL, {"x", "f32*"}, {"out", "f32*"}, {"n", "i32"}, {"B", "64"});
+  nereid_bundle *b = write_and_open(f, built, d);
+  static const struct {
+    int out, n, codes; /* bytes behind x; how many codes have been loaded then */
+  } cases[] = {{256 * 16, 15, 1}, {256 * 16, 17, 2}, {256 * 16, 15, 2}, {0, 15, 2}, {256 * 32, 31, 2}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    nereid_arg args[] = {nereid_pointer(p, NEREID_F32), nereid_pointer(p + cases[i].out, NEREID_F32),
+                         nereid_int(cases[i].n)};
+    assert_ok(nereid_bundle_launch(b, NULL, "recurrence", one_program, args, 3, &error));
+    assert_int_equal(codes_loaded(), cases[i].codes);
+  }
+  nereid_free(d, p);
+  nereid_bundle_close(b);
+  nereid_device_close(d);
+}
+
+enum { WIDE_ROWS = 150, WIDE_K = 35 };
+static uint64_t copied_row;
+static int run_copy(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  copied_row = *(uint64_t *)p[3];
+  assert_int_equal(grid[0], WIDE_ROWS);
+  return 0;
+}
+
+/* Rows that do not begin at 16 bytes are copied to rows that do, where each is read often; else code without maps is
+ * loaded, too. */
+static void test_odd_rows(void **state) {
+  Fixture *f = *state;
+  nereid_device *d;
+  char *p;
+  fake_kernel("wide", run_nothing);
+  fake_kernel("nereid_copy_rows_2", run_copy);
+  copied_row = 0;
+  fake->major = 9, fake->minor = 0;
+  assert_ok(nereid_device_open("cuda", &d, &error));
+  assert_ok(nereid_alloc(d, 1 << 20, (void **)&p, &error));
+  nereid_build *built = new_build("sm_90a");
+  ADD(built, f, "wide", NULL, {"a_ptr", "f16*"}, {"b_ptr", "f16*"}, {"out_ptr", "f32*"}, {"M", "i32"}, {"K", "i32"},
+      {"stride", "i32"}, {"BK", "32"});
+  nereid_bundle *b = write_and_open(f, built, d);
+  nereid_arg args[] = {nereid_pointer(p, NEREID_F16),
+                       nereid_pointer(p + (1 << 18), NEREID_F16),
+                       nereid_pointer(p + (1 << 19), NEREID_F32),
+                       nereid_int(WIDE_ROWS),
+                       nereid_int(WIDE_K),
+                       nereid_int(WIDE_K)};
+  const int64_t often[3] = {3, 8, 1}, once[3] = {3, 1, 1};
+  assert_ok(nereid_bundle_launch(b, NULL, "wide", often, args, 6, &error));
+  assert_int_equal(copied_row, 80);
+  assert_int_equal(fake->pool_taken, 1);
+  int loaded = codes_loaded();
+  assert_ok(nereid_bundle_launch(b, NULL, "wide", once, args, 6, &error));
+  assert_int_equal(fake->pool_taken, 1);
+  assert_true(codes_loaded() > loaded);
+  nereid_free(d, p);
+  nereid_bundle_close(b);
+  nereid_device_close(d);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-      T(test_every_specialization),        T(test_numbers_and_constants),   T(test_arrays_that_overlap),
-      T(test_conditions_that_do_not_hold), T(test_asserts_name_their_line), T(test_configurations_by_value),
-      T(test_a_recorded_launch),           T(test_wrong_signatures),        T(test_damaged_files),
-      T(test_another_processor),           T(test_threads_and_fork),        T(test_gpus),
-      T(test_a_gpu_without_code),          T(test_an_old_driver),
+      T(test_every_specialization),    T(test_numbers_and_constants),
+      T(test_arrays_that_overlap),     T(test_conditions_that_do_not_hold),
+      T(test_asserts_name_their_line), T(test_configurations_by_value),
+      T(test_a_recorded_launch),       T(test_wrong_signatures),
+      T(test_damaged_files),           T(test_another_processor),
+      T(test_threads_and_fork),        T(test_gpus),
+      T(test_a_gpu_without_code),      T(test_an_old_driver),
+      T(test_arrays_that_lie_apart),   T(test_odd_rows),
   };
   setenv("NEREID_LIBCUDA", FAKE_CUDA, 1);
   if (getenv("NEREID_TEST_CACHE")) setenv("NEREID_CACHE_DIR", getenv("NEREID_TEST_CACHE"), 1);
