@@ -58,6 +58,13 @@ ND_SPAN NdSpan nd_span_times(NdSpan a, NdSpan b) {
   }
   return r;
 }
+/* Times one number that is not negative. */
+ND_SPAN NdSpan nd_span_scale(NdSpan a, int64_t by) {
+  NdSpan r;
+  if (nd_span_none(a)) return nd_span_of(0, -1);
+  if (__builtin_mul_overflow(a.lo, by, &r.lo) || __builtin_mul_overflow(a.hi, by, &r.hi)) return nd_span_all();
+  return r;
+}
 /* Of either sign: no larger than a. */
 ND_SPAN NdSpan nd_span_within(NdSpan a) {
   if (a.lo == INT64_MIN) return nd_span_all();
@@ -112,6 +119,11 @@ ND_SPAN NdSpan nd_span_loop(NdSpan lb, NdSpan ub, NdSpan step) {
     else if (step.lo != INT64_MIN) r.lo = r.hi - way / -step.lo * -step.lo;
   }
   return r;
+}
+/* By steps of 1 from a number below INT64_MAX. */
+ND_SPAN NdSpan nd_span_count(int64_t lb, NdSpan ub) {
+  if (nd_span_none(ub)) return nd_span_of(0, -1);
+  return nd_span_of(lb, ub.hi == INT64_MIN ? INT64_MAX : ub.hi - 1);
 }
 /* How often it has come round, before an iteration, or after the last: 0, 1, ... */
 ND_SPAN NdSpan nd_span_rounds(NdSpan lb, NdSpan ub, NdSpan step, int after) {

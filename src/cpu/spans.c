@@ -5,6 +5,9 @@
  * It computes which bytes the launch may touch through each of those arguments (tile/analysis/reach.h). Where the
  * indices depend on data, the host is asked where the array ends. Who does not know either runs the text for arguments
  * that overlap.
+ *
+ * Most steps have a constant operand (a stride, a tile's size); what is known of it makes them a fraction of the code,
+ * which a C compiler would find out as well, in more time than it takes for a small kernel.
  */
 #include "cpu/emit.h"
 #include "tile/analysis/reach.h"
@@ -15,7 +18,33 @@ static void write_number(Buf *out, int64_t n) {
   else buf_printf(out, "%lld", (long long)n);
 }
 
-static void write_step(Emit *e, const SpanStep *s, int i) {
+static bool is_number(const SpanStep *s) { return s->code == SPAN_OF && s->lo == s->hi; }
+
+static bool is_empty(const SpanStep *s) { return s->code == SPAN_OF && s->lo > s->hi; }
+
+/* Where constant operands make it a simpler step: that. */
+static bool write_simpler(const SpanStep *steps, const SpanStep *s, Buf *out) {
+  const SpanStep *x = &steps[s->in[0]], *y = &steps[s->in[1]];
+  if (s->code == SPAN_TIMES && ((is_number(x) && x->lo >= 0) || (is_number(y) && y->lo >= 0))) {
+    bool first = is_number(x) && x->lo >= 0;
+    buf_printf(out, "nd_span_scale(s%d, ", s->in[first]);
+    write_number(out, first ? x->lo : y->lo);
+    buf_puts(out, ")");
+  } else if (s->code == SPAN_LOOP && is_number(x) && x->lo < INT64_MAX && is_number(&steps[s->in[2]]) &&
+             steps[s->in[2]].lo == 1) {
+    buf_puts(out, "nd_span_count(");
+    write_number(out, x->lo);
+    buf_printf(out, ", s%d)", s->in[1]);
+  } else if (s->code == SPAN_JOIN && (is_empty(x) || is_empty(y))) {
+    buf_printf(out, "s%d", s->in[is_empty(x)]);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static void write_step(Emit *e, const SpanStep *steps, int i) {
+  const SpanStep *s = &steps[i];
   const SpanInfo *info = &span_info[s->code];
   Buf text = {.arena = e->arena};
   if (s->code == SPAN_ARGUMENT) {
@@ -23,7 +52,7 @@ static void write_step(Emit *e, const SpanStep *s, int i) {
     buf_printf(&text, "nd_span_of((int64_t)%s, (int64_t)%s)", name, name);
   } else if (s->code == SPAN_PROGRAMS) {
     buf_printf(&text, "nd_span_of(grid[%d], grid[%d])", (int)s->lo, (int)s->lo);
-  } else {
+  } else if (!write_simpler(steps, s, &text)) {
     const int64_t numbers[] = {s->lo, s->hi};
     buf_printf(&text, "nd_span_%s(", info->name);
     for (int k = 0; k < info->operands; k++) buf_printf(&text, "%ss%d", k ? ", " : "", s->in[k]);
@@ -57,7 +86,7 @@ void write_apart(Emit *e) {
     if (!v->type->ptr && dtype_is_int(v->type->dtype)) write_argument(e, k, v);
   }
   for (int i = 0; i < count; i++)
-    if (wanted[i]) write_step(e, &steps[i], i);
+    if (wanted[i]) write_step(e, steps, i);
   for (int i = 0; i < e->apart.n; i++) {
     const ArgPair *p = &e->apart.at[i];
     emit_line(e, "if (!nd_span_apart(s%d, args[%d], s%d, args[%d], %d, host)) return 0;", through[p->a], p->a,

@@ -157,10 +157,29 @@ static void unknown(void **state) {
         (Numbers){.grid = {9, 1, 1}}, "x 0:3 -; o 0:35 0:35");
 }
 
+static void same(NdSpan a, NdSpan b) {
+  if (nd_span_none(a) && nd_span_none(b)) return;
+  assert_int_equal(a.lo, b.lo);
+  assert_int_equal(a.hi, b.hi);
+}
+
+/* The steps that a constant operand makes simpler are the general ones with it. */
+static void constant_operands(void **state) {
+  const int64_t at[] = {INT64_MIN, INT64_MIN + 1, INT32_MIN, -7, -1, 0, 1, 5, INT32_MAX, INT64_MAX - 1, INT64_MAX};
+  enum { N = sizeof at / sizeof *at };
+  for (int i = 0; i < N * N * N; i++) {
+    const NdSpan a = nd_span_of(at[i % N], at[i / N % N]);
+    const int64_t n = at[i / N / N];
+    if (n >= 0) same(nd_span_scale(a, n), nd_span_times(a, nd_span_of(n, n)));
+    if (n < INT64_MAX) same(nd_span_count(n, a), nd_span_loop(nd_span_of(n, n), a, nd_span_of(1, 1)));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(masks), cmocka_unit_test(strides),     cmocka_unit_test(remainders),
-      cmocka_unit_test(loops), cmocka_unit_test(descriptors), cmocka_unit_test(unknown),
+      cmocka_unit_test(constant_operands), cmocka_unit_test(masks), cmocka_unit_test(strides),
+      cmocka_unit_test(remainders),        cmocka_unit_test(loops), cmocka_unit_test(descriptors),
+      cmocka_unit_test(unknown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
