@@ -1,11 +1,52 @@
-"""Inductor's Triton kernels, built and launched by Nereid."""
+"""Inductor's Triton kernels, built and launched by Nereid.
+
+Inductor builds kernels in a pool of processes, in which `import triton` means what is installed. Here its pool is of
+threads, as many as it would have processes (torch._inductor.config.compile_threads): the compilers run without the GIL.
+"""
+import functools
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 from . import _as_triton
+
+
+def _build(load_kernel):
+    """A kernel of Inductor's with its configurations compiled, and after how many microseconds. The thread that waits
+    for it loads it."""
+    start = time.time_ns()
+    kernel = load_kernel()
+    kernel.precompile(warm_cache_only=True)
+    return kernel, (time.time_ns() - start) // 1000
+
+
+class _Threads:
+    """What Inductor takes for its pool of processes."""
+
+    def __init__(self, threads):
+        self.pool = ThreadPoolExecutor(threads, "nereid-inductor")
+
+    def submit(self, task, *args):
+        if task.__name__ == "_worker_compile_triton":  # which would make what it built ready for pickling
+            return self.pool.submit(_build, args[0])
+        return self.pool.submit(task, *args)
+
+
+def _use_threads():
+    from torch._inductor import async_compile, config
+    count = getattr(async_compile, "get_compile_threads", lambda: config.compile_threads)  # which newer versions decide
+
+    @functools.lru_cache(1)
+    def process_pool():
+        return _Threads(count())
+
+    async_compile.AsyncCompile.process_pool = staticmethod(process_pool)
+    async_compile.AsyncCompile.use_process_pool = staticmethod(lambda: count() > 1)
 
 
 def install():
     _as_triton.install()
     import torch._inductor.config as config
-    config.compile_threads = 1  # workers are processes, in which `import triton` means what is installed
     for name in ("use_static_triton_launcher", "use_static_cuda_launcher"):  # which loads Triton's own cubins
         if hasattr(config, name):
             setattr(config, name, False)
+    _use_threads()

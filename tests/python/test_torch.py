@@ -198,6 +198,17 @@ class Torch(unittest.TestCase):
             import torch._inductor.config
             torch._inductor.config.cpu_backend = "triton"
             torch._inductor.config.force_disable_caches = True
+            torch._inductor.config.compile_threads = 4
+
+            import threading
+            from nereid import _inductor
+            build, builders = _inductor._build, []
+
+            def watched(load_kernel):
+                builders.append(threading.current_thread())
+                return build(load_kernel)
+
+            _inductor._build = watched
 
             def step(f, model, x):
                 y = torch.softmax(f(x), -1)
@@ -210,6 +221,7 @@ class Torch(unittest.TestCase):
                 torch.testing.assert_close(got, want)
             from torch._inductor.runtime import triton_compat
             assert triton_compat.triton.__name__ == "nereid.triton"
+            assert len(builders) > 1 and threading.main_thread() not in builders, builders
         """
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
