@@ -2,7 +2,11 @@
  * index, random numbers; and their gradients. Each is built by nereid_builder, compiled fused and operation by
  * operation, run, and compared with the same graph in double precision.
  *
- *     random_graphs COUNT SEED [--device D] [--show]       the numbers from SEED on; --show prints each program
+ *     random_graphs COUNT SEED [--device D] [--show] [--refused] [--save FILE]
+ *
+ * It tries the numbers from SEED on. --show prints each program, --refused what no program was made of and why, --save
+ * writes texts, inputs and results to a file, which compare_random_graphs.py compares with PyTorch's. The operations
+ * are those of graph_forms.def.
  *
  * Comparisons are of inputs alone, whose values are the same in every precision. What a program computes is of the
  * magnitude of 1, mostly, so differences are measured against the larger of 1 and the largest value. */
@@ -20,8 +24,13 @@ typedef struct Program {
   uint64_t chance;
   int count, input_count, output_count;
   nereid_tensor tensors[MOST_TENSORS], outputs[MOST_OUTPUTS], inputs[MOST_INPUTS];
+  nereid_tensor of[MOST_OUTPUTS], seeds[MOST_OUTPUTS], by[MOST_INPUTS]; /* gradients: the last outputs */
+  int of_count, by_count;
   char text[MOST_TEXT]; /* for whoever looks at it */
   size_t text_size;
+  bool random;       /* some of its operations draw random numbers */
+  FILE *save;        /* where its text, inputs and results go; or NULL */
+  bool refused;      /* print what is refused */
   bool narrow;       /* there are types of 16 bits: no kinks, where rounding decides which way a gradient goes */
   const char *wrong; /* an error that no text should get */
 } Program;
@@ -58,16 +67,13 @@ static bool is_float(nereid_dtype t) {
   return t == NEREID_F16 || t == NEREID_BF16 || t == NEREID_F32 || t == NEREID_F64;
 }
 
-static const char *type_name(nereid_dtype t) {
-  return t == NEREID_F16    ? "f16"
-         : t == NEREID_BF16 ? "bf16"
-         : t == NEREID_F32  ? "f32"
-         : t == NEREID_F64  ? "f64"
-         : t == NEREID_I64  ? "i64"
-                            : "i1";
-}
-
 /* ---- inputs and operations --------------------------------------------------------------------------------------- */
+
+static void say_type(Program *p, const nereid_tensor_info *t, const char *end) {
+  say(p, "%s[", nereid_dtype_name(t->dtype));
+  for (int d = 0; d < t->rank; d++) say(p, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
+  say(p, "]%s", end);
+}
 
 static nereid_tensor add_input(Program *p, nereid_dtype type, int rank, const int64_t *shape, char kind) {
   char name[32];
@@ -75,60 +81,61 @@ static nereid_tensor add_input(Program *p, nereid_dtype type, int rank, const in
   if (p->input_count == MOST_INPUTS) return -1;
   snprintf(name, sizeof name, "%c%d", kind, p->input_count);
   if (nereid_builder_input(p->graph, name, type, rank, shape, &t, NULL)) return -1;
-  say(p, "  t%d = %s %s[", t, name, type_name(type));
-  for (int d = 0; d < rank; d++) say(p, "%s%lld", d ? ", " : "", (long long)shape[d]);
-  say(p, "]\n");
+  nereid_tensor_info i = info(p, t);
+  say(p, "  t%d = %s ", t, name);
+  say_type(p, &i, "\n");
   p->inputs[p->input_count++] = t;
   return t;
 }
 
 /* Whether it was taken; a tensor that is too large is not kept. */
-static nereid_tensor add_op(Program *p, int n, const nereid_tensor *in, const char *format, ...) {
-  char text[512];
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(text, sizeof text, format, ap);
-  va_end(ap);
+static bool add_op(Program *p, const char *text, int n, const nereid_tensor *in) {
   nereid_tensor t = -1;
   nereid_error *error = NULL;
-  for (int i = 0; i < n; i++)
-    if (in[i] < 0) return -1;
-  static const char *const kinks[] = {"max", "min", "relu", "clamp", "abs"};
-  for (int i = 0; i < 5 && p->narrow; i++)
-    if (strstr(text, kinks[i]) && !strstr(text, "softmax")) return -1;
-  if (!p->narrow && (strstr(text, "half") || strstr(text, "bfloat16"))) return -1;
-  if (p->count == MOST_TENSORS) return -1;
+  if (p->count == MOST_TENSORS) return false;
   if (nereid_builder_op(p->graph, text, in, n, &t, 1, &error)) {
-    if (strstr(nereid_error_text(error), "internal")) {
+    const char *why = nereid_error_text(error);
+    if (strstr(why, "internal")) {
       p->wrong = "an operation is refused with an internal error";
-      say(p, "  %s: %s\n", text, nereid_error_text(error));
+      say(p, "  %s: %s\n", text, why);
+    }
+    if (p->refused) {
+      printf("refused: %s: %.*s of", text, (int)strcspn(why, "\n"), why);
+      for (int k = 0; k < n; k++) {
+        nereid_tensor_info i = info(p, in[k]);
+        printf(" %s[", nereid_dtype_name(i.dtype));
+        for (int d = 0; d < i.rank; d++) printf("%s%lld", d ? ", " : "", (long long)i.shape[d]);
+        printf("]");
+      }
+      printf("\n");
     }
     nereid_error_free(error);
-    return -1;
+    return false;
   }
   nereid_tensor_info i = info(p, t);
-  if (elements(&i) > MOST_ELEMENTS || i.rank > 8) return -1;
+  if (elements(&i) > MOST_ELEMENTS || i.rank > 8) return false;
   say(p, "  t%d = %s   of", t, text);
   for (int k = 0; k < n; k++) say(p, " t%d", in[k]);
-  say(p, " -> %s[", type_name(i.dtype));
-  for (int d = 0; d < i.rank; d++) say(p, "%s%lld", d ? ", " : "", (long long)i.shape[d]);
-  say(p, "]\n");
+  say(p, " -> ");
+  say_type(p, &i, "\n");
   p->tensors[p->count++] = t;
-  return t;
+  return true;
 }
 
 static void random_input(Program *p) {
   static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33};
-  static const nereid_dtype types[] = {NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F32,
-                                       NEREID_F64, NEREID_F16, NEREID_BF16};
-  int64_t shape[4], n = 1;
-  int rank = below(p, 5);
+  static const nereid_dtype types[] = {NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F32,
+                                       NEREID_F64, NEREID_I64, NEREID_I32, NEREID_I1,  NEREID_U8,
+                                       NEREID_F16, NEREID_F16, NEREID_BF16};
+  int64_t shape[5], n = 1;
+  int rank = below(p, 16) ? below(p, 5) : 5;
   for (int d = 0; d < rank; d++) {
     shape[d] = below(p, 40) ? sizes[below(p, 11)] : 0;
     if (n * shape[d] > MOST_ELEMENTS / 2) shape[d] = 2;
     n *= shape[d];
   }
-  nereid_tensor t = add_input(p, types[below(p, p->narrow ? 7 : 5)], rank, shape, 'x');
+  nereid_dtype type = types[below(p, p->narrow ? 13 : 10)];
+  nereid_tensor t = add_input(p, type, rank, shape, is_float(type) ? 'x' : 'n');
   if (t >= 0 && p->count < MOST_TENSORS) p->tensors[p->count++] = t;
 }
 
@@ -137,245 +144,182 @@ static nereid_tensor any(Program *p) { /* later ones more often */
   return p->tensors[a > b ? a : b];
 }
 
-static void add_elementwise(Program *p, nereid_tensor x, nereid_tensor y) {
-  static const char *const one[] = {"torch.tanh(a)",
-                                    "a.sigmoid()",
-                                    "torch.sin(a)",
-                                    "torch.exp(-a.abs())",
-                                    "F.gelu(a)",
-                                    "F.silu(a)",
-                                    "a.abs()",
-                                    "-a",
-                                    "F.relu(a)",
-                                    "torch.sqrt(a * a + 1)",
-                                    "1 / (1 + a * a)",
-                                    "torch.rsqrt(a * a + 0.5)",
-                                    "torch.log1p(a.abs())",
-                                    "a.float()",
-                                    "a.double()",
-                                    "a.half()",
-                                    "a.to(torch.bfloat16)",
-                                    "a.clamp(-0.5, 0.75)",
-                                    "F.softplus(a)",
-                                    "a ** 2 * 0.3",
-                                    "F.dropout(a, 0.3)",
-                                    "a.detach() * a",
-                                    "F.leaky_relu(a, 0.1)",
-                                    "torch.erf(a)",
-                                    "torch.atan(a)",
-                                    "a * 0.5 + 0.25"};
-  static const char *const two[] = {"a + b",
-                                    "a - b",
-                                    "a * b",
-                                    "a / (b.abs() + 1)",
-                                    "torch.maximum(a, b)",
-                                    "torch.minimum(a, b)",
-                                    "torch.lerp(a, b, 0.25)",
-                                    "torch.atan2(a, b.abs() + 1)",
-                                    "a * b.sum()",
-                                    "(a.abs() + 0.5) ** torch.tanh(b)"};
-  if (below(p, 2)) add_op(p, 1, &x, "%s", one[below(p, (int)(sizeof one / sizeof *one))]);
-  else add_op(p, 2, (nereid_tensor[]){x, y}, "%s", two[below(p, (int)(sizeof two / sizeof *two))]);
+/* ---- forms ------------------------------------------------------------------------------------------------------- */
+
+typedef struct Form {
+  const char *when, *more, *text;
+} Form;
+static const Form forms[] = {
+#define FORM(when, more, text) {when, more, text},
+#include "graph_forms.def"
+#undef FORM
+};
+
+typedef struct Choice { /* what a form's $ stand for */
+  nereid_tensor_info a;
+  int d, e, order[8];
+  long long window, step, zero_or_one, small, other;
+  bool keep;
+} Choice;
+
+static bool is_input(const Program *p, nereid_tensor t) {
+  for (int i = 0; i < p->input_count; i++)
+    if (p->inputs[i] == t) return true;
+  return false;
 }
 
-static void add_where(Program *p, nereid_tensor x, nereid_tensor y) {
-  nereid_tensor_info i = info(p, x);
-  nereid_tensor m = add_input(p, NEREID_I1, i.rank, i.shape, 'm');
-  static const char *const forms[] = {"torch.where(c, a, b)", "a.masked_fill(c, 0.5)", "torch.where(c, a, 1.5)",
-                                      "a * c"};
-  add_op(p, 3, (nereid_tensor[]){x, y, m}, "%s", forms[below(p, 4)]);
+static bool fits(const Program *p, const Form *f, nereid_tensor x, const Choice *c) {
+  nereid_dtype t = c->a.dtype;
+  for (const char *w = f->when; *w; w++) {
+    bool good = *w == '+';
+    switch (*w) {
+      case 'f': good = is_float(t); break;
+      case 'i': good = !is_float(t); break;
+      case 'j': good = !is_float(t) && t != NEREID_I1; break;
+      case 'b': good = t == NEREID_I1; break;
+      case 'x': good = is_input(p, x); break;
+      case 'k': good = !p->narrow; break;
+      case 'h': good = p->narrow; break;
+      case 'r': good = p->random; break;
+      case 'n': good = elements(&c->a) > 0; break;
+      case 'v': good = c->a.rank > 0 && c->a.shape[c->d] > 1; break;
+      default:
+        if (*w >= '0' && *w <= '9') good = w[1] == '+' ? c->a.rank >= *w - '0' : c->a.rank == *w - '0';
+    }
+    if (!good) return false;
+  }
+  return true;
 }
 
-static void add_reduction(Program *p, nereid_tensor x) {
-  static const char *const along[] = {"a.sum(%d)",
-                                      "a.mean(%d, keepdim=True)",
-                                      "a.amax(%d)",
-                                      "a.amin(%d, keepdim=True)",
-                                      "a.var(%d, unbiased=False)",
-                                      "torch.softmax(a, %d)",
-                                      "torch.log_softmax(a, %d) * 0.3",
-                                      "torch.logsumexp(a, %d)",
-                                      "torch.cumsum(a, %d) * 0.2",
-                                      "a - a.mean(%d, keepdim=True)",
-                                      "a.max(%d)[0]",
-                                      "F.normalize(a, dim=%d, eps=0.1)",
-                                      "a.sum(%d).cos() * 0.5"};
-  nereid_tensor_info i = info(p, x);
-  if (!i.rank) return;
-  int d = below(p, i.rank), e = below(p, i.rank);
-  switch (below(p, 5)) {
-    case 0: add_op(p, 1, &x, "a.mean()"); break;
-    case 1:
-      if (d != e) add_op(p, 1, &x, "a.sum((%d, %d)) * 0.2", d, e);
-      else if (elements(&i) && i.shape[d] < 9) add_op(p, 1, &x, "torch.tanh(a).prod(%d)", d);
-      break;
-    case 2:
-      if (elements(&i)) add_op(p, 1, &x, "F.layer_norm(a, (%lld,), eps=0.1)", (long long)i.shape[i.rank - 1]);
-      break;
-    default: add_op(p, 1, &x, along[below(p, 13)], d);
+static Choice choose(Program *p, nereid_tensor x) {
+  Choice c = {.a = info(p, x), .window = 1 + below(p, 3), .step = 1 + below(p, 3), .zero_or_one = below(p, 2)};
+  int rank = c.a.rank > 0 ? c.a.rank : 1;
+  c.d = below(p, rank);
+  c.e = below(p, rank);
+  if (c.e == c.d && rank > 1) c.e = (c.d + 1) % rank;
+  c.small = 1 + below(p, 5);
+  c.other = 1 + below(p, 3);
+  c.keep = below(p, 2);
+  for (int i = 0; i < c.a.rank; i++) {
+    int k = below(p, i + 1);
+    c.order[i] = c.order[k];
+    c.order[k] = i;
+  }
+  return c;
+}
+
+static long long size_of(const Choice *c, int d) { return d >= 0 && d < c->a.rank ? (long long)c->a.shape[d] : 1; }
+
+static void put_list(const Choice *c, char what, char *to, size_t room) {
+  size_t at = 0;
+  *to = 0;
+  for (int i = 0; i < c->a.rank && at + 24 < room; i++) {
+    long long v = what == 'P' ? c->order[i] : what == 'T' && i == c->d ? c->other : size_of(c, i);
+    at += (size_t)snprintf(to + at, room - at, "%s%lld", i ? ", " : "", v);
   }
 }
 
-static void add_view(Program *p, nereid_tensor x, nereid_tensor y) {
-  nereid_tensor_info i = info(p, x);
-  if (!i.rank) {
-    add_op(p, 1, &x, "a.expand(%d, 3)", 1 + below(p, 4));
-    return;
+/* A form's text with what stands for its $. */
+static void put_text(const Choice *c, const char *text, char *to, size_t room) {
+  char *end = to + room - 64;
+  for (; *text && to < end; text++) {
+    *to = *text;
+    if (*text != '$') {
+      to++;
+      continue;
+    }
+    long long v = 0;
+    switch (*++text) {
+      case 'd': v = c->d; break;
+      case 'e': v = c->e; break;
+      case 'D': v = size_of(c, c->d); break;
+      case 'H': v = (size_of(c, c->d) + 1) / 2; break;
+      case 'L': v = size_of(c, c->a.rank - 1); break;
+      case 'M': v = size_of(c, c->a.rank - 2); break;
+      case 'C': v = size_of(c, 1); break;
+      case 'N': v = size_of(c, 0); break;
+      case 'k': v = c->window; break;
+      case 's': v = c->step; break;
+      case 'p': v = c->zero_or_one; break;
+      case 'r': v = c->small; break;
+      case 'K': to += sprintf(to, c->keep ? "True" : "False"); continue;
+      default:
+        put_list(c, *text, to, (size_t)(end - to));
+        to += strlen(to);
+        continue;
+    }
+    to += sprintf(to, "%lld", v);
   }
-  int d = below(p, i.rank), e = below(p, i.rank);
-  long long n = (long long)i.shape[d];
-  switch (below(p, 16)) {
-    case 0: add_op(p, 1, &x, "a.transpose(%d, %d)", d, e); break;
-    case 1: add_op(p, 1, &x, "a.reshape(-1)"); break;
-    case 2: add_op(p, 1, &x, "a.flatten(%d)", d); break;
-    case 3:
-      if (n % 2 == 0 && n) add_op(p, 1, &x, "a.unflatten(%d, (2, %lld))", d, n / 2);
-      break;
-    case 4: add_op(p, 1, &x, "a.narrow(%d, %lld, %lld)", d, n / 3, n - n / 3 - (n > 2)); break;
-    case 5:
-      if (!d) add_op(p, 1, &x, "a[%d::%d]", below(p, 2), 1 + below(p, 3));
-      else add_op(p, 1, &x, "a[..., %d::%d]", below(p, 2), 1 + below(p, 3));
-      break;
-    case 6: add_op(p, 1, &x, "torch.flip(a, [%d])", d); break;
-    case 7: add_op(p, 1, &x, "F.pad(a, (%d, %d), value=0.5)", below(p, 3), below(p, 3)); break;
-    case 8: add_op(p, 2, (nereid_tensor[]){x, y}, "torch.cat([a, b, a * 2], %d)", d); break;
-    case 9: add_op(p, 1, &x, "a.unsqueeze(%d).repeat(%s2)", d, "1, 1, 1, 1, 1, 1, 1, 1, " + 3 * (7 - i.rank)); break;
-    case 10: add_op(p, 1, &x, "torch.stack([a, a.exp() * 0.1], %d)", d); break;
-    case 11:
-      if (n > 1) add_op(p, 1, &x, "torch.roll(a, %d, %d)", 1 + below(p, (int)n - 1), d);
-      break;
-    case 12:
-      if (i.rank > 1) add_op(p, 1, &x, "torch.tril(a, %d)", below(p, 3) - 1);
-      break;
-    case 13: add_op(p, 1, &x, "a.repeat_interleave(2, %d)", d); break;
-    case 14:
-      if (n) add_op(p, 1, &x, "a.select(%d, %d)", d, below(p, (int)n));
-      break;
-    default:
-      if (n > 1) add_op(p, 1, &x, "a.chunk(2, %d)[%d]", d, below(p, 2));
-  }
+  *to = 0;
 }
 
-static void add_windows(Program *p, nereid_tensor x) {
-  nereid_tensor_info i = info(p, x);
-  if (i.rank < 2 || i.shape[i.rank - 1] < 5) return;
-  int k = 2 + below(p, 3), s = 1 + below(p, 4), pad = below(p, 2);
-  switch (below(p, 4)) {
-    case 0: add_op(p, 1, &x, "F.avg_pool1d(a, %d, %d, %d)", k, s, pad); break;
-    case 1: add_op(p, 1, &x, "F.max_pool1d(a, %d, %d, %d)", k, s, pad); break;
-    case 2:
-      if (i.rank == 4) add_op(p, 1, &x, "F.avg_pool2d(a, (1, %d), (1, %d))", k, s);
-      break;
-    default:
-      if (i.rank == 3 && i.shape[1] <= 8) {
-        nereid_tensor w = add_input(p, i.dtype, 3, (int64_t[]){3, i.shape[1], k}, 'w');
-        add_op(p, 2, (nereid_tensor[]){x, w}, "F.conv1d(a, b, stride=%d, padding=%d, dilation=%d)", s, pad,
-               1 + below(p, 2));
-      }
-  }
-}
-
-static void add_index(Program *p, nereid_tensor x) {
-  nereid_tensor_info i = info(p, x);
-  if (!i.rank || !elements(&i)) return;
+/* An input that a form wants: its kind, and its shape in brackets. */
+static nereid_tensor wanted_input(Program *p, const Choice *c, const char *text) {
   int64_t shape[8];
-  int d = below(p, i.rank);
-  memcpy(shape, i.shape, sizeof shape);
-  if (i.shape[d] < 2) return; /* indices are 0 or 1 */
-  switch (below(p, 4)) {
-    case 0: {
-      int64_t n = 1 + below(p, 5);
-      nereid_tensor k = add_input(p, NEREID_I64, 1, &n, 'i');
-      add_op(p, 2, (nereid_tensor[]){x, k}, "a.index_select(%d, b)", d);
-      break;
-    }
-    case 1: {
-      shape[d] = 1 + below(p, 3);
-      nereid_tensor k = add_input(p, NEREID_I64, i.rank, shape, 'i');
-      add_op(p, 2, (nereid_tensor[]){x, k}, "torch.gather(a, %d, b)", d);
-      break;
-    }
-    case 2: {
-      shape[d] = 1 + below(p, 3);
-      nereid_tensor k = add_input(p, NEREID_I64, i.rank, shape, 'i'), s = add_input(p, i.dtype, i.rank, shape, 'x');
-      add_op(p, 3, (nereid_tensor[]){x, k, s}, "torch.scatter_add(a, %d, b, c)", d);
-      break;
-    }
-    default: {
-      int64_t two[] = {2, 3};
-      nereid_tensor k = add_input(p, NEREID_I64, 2, two, 'i');
-      if (!d) add_op(p, 2, (nereid_tensor[]){x, k}, "a[b]");
-    }
+  int rank = 0;
+  nereid_dtype type = *text == 'f' ? c->a.dtype : *text == 'm' ? NEREID_I1 : NEREID_I64;
+  if (*text == 'n') type = c->a.dtype == NEREID_I1 ? NEREID_I64 : c->a.dtype;
+  char kind = *text == 'f' ? 'x' : *text;
+  for (const char *at = text + 2; *at != ']' && rank < 8; at += strspn(at, ", ")) {
+    char *end;
+    shape[rank++] = strtoll(at, &end, 10);
+    at = end;
   }
-}
-
-static void add_product(Program *p, nereid_tensor x, nereid_tensor y) {
-  nereid_tensor_info i = info(p, x);
-  if (!i.rank) return;
-  int64_t k = i.shape[i.rank - 1];
-  switch (below(p, 4)) {
-    case 0: add_op(p, 2, (nereid_tensor[]){x, y}, "(a @ b) * 0.2"); break;
-    case 1:
-      if (i.rank > 1) add_op(p, 1, &x, "(a @ a.transpose(-1, -2)) * 0.1");
-      break;
-    case 2: {
-      nereid_tensor w = add_input(p, i.dtype, 2, (int64_t[]){1 + below(p, 9), k}, 'w');
-      add_op(p, 2, (nereid_tensor[]){x, w}, "F.linear(a, b) * 0.3");
-      break;
-    }
-    default:
-      if (i.rank > 1 && elements(&i))
-        add_op(p, 1, &x, "F.scaled_dot_product_attention(a, torch.sin(a), a * 0.5%s)",
-               below(p, 2) ? ", is_causal=True" : "");
-  }
+  return add_input(p, type, rank, shape, kind);
 }
 
 static void add_any(Program *p) {
-  nereid_tensor x = any(p), y = any(p);
-  switch (below(p, 12)) {
-    case 0:
-    case 1:
-    case 2: add_elementwise(p, x, y); break;
-    case 3: add_where(p, x, y); break;
-    case 4:
-    case 5: add_reduction(p, x); break;
-    case 6:
-    case 7:
-    case 8: add_view(p, x, y); break;
-    case 9: add_windows(p, x); break;
-    case 10: add_index(p, x); break;
-    default: add_product(p, x, y);
+  nereid_tensor in[4] = {any(p)};
+  Choice c = choose(p, in[0]);
+  const Form *f = &forms[below(p, (int)(sizeof forms / sizeof *forms))];
+  char text[1024], more[1024];
+  int n = 1;
+  for (int tries = 0; !fits(p, f, in[0], &c); tries++) {
+    if (tries == 100) return;
+    f = &forms[below(p, (int)(sizeof forms / sizeof *forms))];
   }
+  put_text(&c, f->text, text, sizeof text);
+  put_text(&c, f->more, more, sizeof more);
+  for (const char *at = more; *at && n < 4; at += strcspn(at, ";"), at += *at == ';') {
+    in[n] = *at == 'y' ? any(p) : wanted_input(p, &c, at);
+    if (in[n++] < 0) return;
+  }
+  add_op(p, text, n, in);
 }
 
 /* Gradients of the outputs so far, each with random weights. */
 static void add_gradients(Program *p) {
-  nereid_tensor ys[MOST_OUTPUTS], seeds[MOST_OUTPUTS], by[MOST_INPUTS], got[MOST_INPUTS];
+  nereid_tensor got[MOST_INPUTS];
   nereid_error *error = NULL;
-  int n = 0, m = 0;
   for (int i = 0; i < p->output_count; i++) {
     nereid_tensor_info t = info(p, p->outputs[i]);
     if (!is_float(t.dtype)) continue;
-    seeds[n] = add_input(p, t.dtype, t.rank, t.shape, 'g');
-    if (seeds[n] >= 0) ys[n++] = p->outputs[i];
+    nereid_tensor seed = add_input(p, t.dtype, t.rank, t.shape, 'g');
+    if (seed < 0) continue;
+    p->seeds[p->of_count] = seed;
+    p->of[p->of_count++] = p->outputs[i];
   }
   for (int i = 0; i < p->input_count; i++)
-    if (is_float(info(p, p->inputs[i]).dtype)) by[m++] = p->inputs[i];
-  if (nereid_builder_gradients(p->graph, ys, seeds, n, by, m, got, &error)) {
+    if (is_float(info(p, p->inputs[i]).dtype)) p->by[p->by_count++] = p->inputs[i];
+  if (nereid_builder_gradients(p->graph, p->of, p->seeds, p->of_count, p->by, p->by_count, got, &error)) {
     p->wrong = "gradients fail";
     say(p, "%s\n", nereid_error_text(error));
     nereid_error_free(error);
     return;
   }
-  for (int i = 0; i < m && p->output_count < MOST_OUTPUTS; i++) {
+  int n = 0;
+  for (int i = 0; i < p->by_count && p->output_count < MOST_OUTPUTS; i++) {
     if (got[i] < 0) continue;
-    say(p, "  output %d: the gradient by t%d\n", p->output_count, by[i]);
+    say(p, "  output %d: the gradient by t%d\n", p->output_count, p->by[i]);
     p->outputs[p->output_count++] = got[i];
+    p->by[n++] = p->by[i];
   }
+  p->by_count = n;
 }
 
 static void generate(Program *p) {
   p->narrow = !below(p, 4);
+  p->random = !below(p, 16);
   for (int i = 1 + below(p, 3); i > 0; i--) random_input(p);
   for (int i = 4 + below(p, 14); i > 0 && p->count; i--) add_any(p);
   for (int i = 1 + below(p, 3); i > 0 && p->count; i--) {
@@ -400,15 +344,44 @@ typedef struct Buffers {
   double *wanted[MOST_OUTPUTS];
 } Buffers;
 
+/* Of a random number in [-1, 1): floats, small integers, or 0 and 1, as the input's name says. */
+static double input_value(const nereid_tensor_info *t, double v) {
+  if (is_float(t->dtype)) return v * 1.2;
+  if (t->name[0] != 'n' || t->dtype == NEREID_I1) return v > 0;
+  return t->dtype == NEREID_U8 ? floor(fabs(v) * 6) : floor(v * 5);
+}
+
 static void *fill(Program *p, nereid_tensor_info t) {
   int64_t n = elements(&t);
   size_t step = (size_t)nereid_dtype_bytes(t.dtype);
   char *data = malloc((size_t)n * step + 1);
   for (int64_t i = 0; data && i < n; i++) {
     double v = (double)(next(p) >> 11) * 0x1p-52 - 1;
-    nereid_dtype_store(t.dtype, data + (size_t)i * step, is_float(t.dtype) ? v * 1.2 : v > 0);
+    nereid_dtype_store(t.dtype, data + (size_t)i * step, input_value(&t, v));
   }
   return data;
+}
+
+/* "WHAT TYPE SIZES...", a line, then its bytes. */
+static void save(Program *p, const char *what, const nereid_tensor_info *t, const char *type, const void *at) {
+  if (!p->save) return;
+  fprintf(p->save, "%s %s", what, type);
+  for (int d = 0; d < t->rank; d++) fprintf(p->save, " %lld", (long long)t->shape[d]);
+  fputc('\n', p->save);
+  fwrite(at, strcmp(type, "double") ? nereid_dtype_bytes(t->dtype) : sizeof(double), (size_t)elements(t), p->save);
+}
+
+static void save_run(Program *p, const nereid_fusion *f, const Buffers *b, bool eager) {
+  int inputs = nereid_fusion_input_count(f);
+  for (int i = 0; i < inputs && !eager; i++) {
+    nereid_tensor_info t = nereid_fusion_input(f, i);
+    save(p, "input", &t, nereid_dtype_name(t.dtype), b->at[i]);
+  }
+  for (int i = 0; i < p->output_count; i++) {
+    nereid_tensor_info t = nereid_fusion_output(f, i);
+    if (!eager) save(p, "reference", &t, "double", b->wanted[i]);
+    save(p, eager ? "eager" : "fused", &t, nereid_dtype_name(t.dtype), b->at[inputs + i]);
+  }
 }
 
 /* Runs one form of it; why it is wrong, or NULL. */
@@ -435,6 +408,7 @@ static const char *run(Program *p, nereid_device *d, bool eager, char *message, 
   if (!status) status = nereid_fusion_reference(f, (const void *const *)b.at, b.wanted, NULL, &error);
   if (!status) status = nereid_fusion_run(f, d, NULL, b.at, b.at + inputs, &error);
   if (!status) status = nereid_synchronize(d, &error);
+  if (!status) save_run(p, f, &b, eager);
   for (int i = 0; i < p->output_count && !status && !why; i++) {
     nereid_tensor_info t = nereid_fusion_output(f, i);
     double most = 1, worst = 0;
@@ -466,39 +440,57 @@ static const char *run(Program *p, nereid_device *d, bool eager, char *message, 
   return why;
 }
 
+typedef struct Options {
+  const char *device, *save;
+  bool show, refused;
+  long long seed;
+} Options;
+
+/* One program, in both forms; whether it agrees. */
+static bool try_program(Program *p, nereid_device *d, const Options *o, long long number, FILE *file) {
+  char message[2][2048];
+  memset(p, 0, sizeof *p);
+  p->save = file;
+  p->refused = o->refused;
+  p->chance = (uint64_t)number * UINT64_C(0xD1342543DE82EF95);
+  if (nereid_builder_create(NULL, &p->graph, NULL)) exit(2);
+  generate(p);
+  if (file && p->output_count) fprintf(file, "program %lld %zu\n%s", number, p->text_size, p->text);
+  const char *why[2] = {p->wrong, NULL};
+  for (int eager = 0; eager < 2 && !p->wrong && p->output_count; eager++)
+    why[eager] = run(p, d, eager, message[eager], sizeof message[eager]);
+  if (o->show || why[0] || why[1]) {
+    printf("program %lld:\n%s", number, p->text);
+    for (int eager = 0; eager < 2; eager++)
+      if (why[eager]) printf("%s: %s\n", eager ? "operation by operation" : "fused", why[eager]);
+    fflush(stdout);
+  }
+  nereid_builder_free(p->graph);
+  return !why[0] && !why[1];
+}
+
 int main(int argc, char **argv) {
-  if (argc < 3) return fprintf(stderr, "usage: %s COUNT SEED [--device D] [--show]\n", argv[0]), 2;
-  const char *device = "interp";
-  bool show = false;
+  if (argc < 3)
+    return fprintf(stderr, "usage: %s COUNT SEED [--device D] [--show] [--refused] [--save FILE]\n", argv[0]), 2;
+  Options o = {.device = "interp", .seed = atoll(argv[2])};
   for (int i = 3; i < argc; i++)
-    if (!strcmp(argv[i], "--show")) show = true;
-    else if (i + 1 < argc && !strcmp(argv[i], "--device")) device = argv[++i];
+    if (!strcmp(argv[i], "--show")) o.show = true;
+    else if (!strcmp(argv[i], "--refused")) o.refused = true;
+    else if (i + 1 < argc && !strcmp(argv[i], "--device")) o.device = argv[++i];
+    else if (i + 1 < argc && !strcmp(argv[i], "--save")) o.save = argv[++i];
   nereid_device *d = NULL;
-  if (nereid_device_open(device, &d, NULL)) return fprintf(stderr, "there is no device %s\n", device), 2;
+  if (nereid_device_open(o.device, &d, NULL)) return fprintf(stderr, "there is no device %s\n", o.device), 2;
+  FILE *file = o.save ? fopen(o.save, "wb") : NULL;
+  if (o.save && !file) return fprintf(stderr, "cannot write %s\n", o.save), 2;
   int count = atoi(argv[1]), wrong = 0, gradients = 0;
   static Program program;
   for (int i = 0; i < count; i++) {
-    Program *p = &program;
-    char message[2][2048];
-    memset(p, 0, sizeof *p);
-    p->chance = ((uint64_t)atoll(argv[2]) + (uint64_t)i) * UINT64_C(0xD1342543DE82EF95);
-    if (nereid_builder_create(NULL, &p->graph, NULL)) return 2;
-    generate(p);
-    const char *why[2] = {p->wrong, NULL};
-    for (int eager = 0; eager < 2 && !p->wrong && p->output_count; eager++)
-      why[eager] = run(p, d, eager, message[eager], sizeof message[eager]);
-    gradients += strstr(p->text, "gradient") != NULL;
-    if (why[0] || why[1]) wrong++;
-    if (show || why[0] || why[1]) {
-      printf("program %lld:\n%s", atoll(argv[2]) + i, p->text);
-      for (int eager = 0; eager < 2; eager++)
-        if (why[eager]) printf("%s: %s\n", eager ? "operation by operation" : "fused", why[eager]);
-      fflush(stdout);
-    }
-    nereid_builder_free(p->graph);
+    wrong += !try_program(&program, d, &o, o.seed + i, file);
+    gradients += program.by_count > 0;
   }
   nereid_device_close(d);
+  if (file && fclose(file)) return fprintf(stderr, "cannot write %s\n", o.save), 2;
   printf("%d random tensor programs on %s (%d with gradients), fused and operation by operation: %d wrong\n", count,
-         device, gradients, wrong);
+         o.device, gradients, wrong);
   return wrong != 0;
 }
