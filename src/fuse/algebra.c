@@ -218,6 +218,21 @@ static Tensor *elementwise(Graph *g, Tensor *t) {
   }
 }
 
+/* ---- no elements ------------------------------------------------------------------------------------------------- */
+
+static Tensor *without_elements(Graph *g, Tensor *t, const FuseTarget *target) {
+  (void)target;
+  bool scattered = t->op == GRAPH_SCATTER && graph_is_empty(g, t->in[1]);
+  if (t->op == GRAPH_INPUT || t->op == GRAPH_FULL) return NULL;
+  if (graph_is_empty(g, t)) return graph_full(g, t->dtype, t->rank, t->size, 0);
+  return scattered ? t->in[0] : NULL;
+}
+
+void fuse_drop_empty(Graph *g) {
+  fuse_rewrite(g, without_elements, NULL);
+  graph_dce(g);
+}
+
 static Tensor *simpler(Graph *g, Tensor *t, const FuseTarget *target) {
   Tensor *s = elementwise(g, t);
   if (!s) s = pick(g, t);

@@ -120,6 +120,7 @@ const char *fuse_operation_name(const Tensor *t);
 
 /* ---- algebra.c, parts.c, split.c: before the plan ---------------------------------------------------------------- */
 
+void fuse_drop_empty(Graph *g); /* what has no elements is a constant */
 void fuse_simplify(Graph *g);
 void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on a maximum */
 /* Into how many a reduction's first dim is cut; 1: none. */

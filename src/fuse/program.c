@@ -61,6 +61,7 @@ static void read(nereid_fusion *f, const char *path, const char *graph_text, con
   if (o && o->grad) graph_add_gradients(f->g, o->grad, n, in);
   graph_cse(f->g);
   graph_dce(f->g);
+  fuse_drop_empty(f->g);
   graph_verify(f->g, "cse and dce");
   FuseOptions options = {
       .eager = o && o->eager, .no_online = o && o->no_online, .target = target_of(o ? o->device : NULL)};

@@ -282,6 +282,9 @@ static void round_compared(Writer *w, const Tensor *t, FuseValue *in) {
     if (!in[i].literal) in[i].text = arena_printf(w->cx->arena, "(%s).to(%s)", in[i].text, triton_type(type));
 }
 
+/* A number has i32 in Triton's functions, where operators take it as of the other's type. */
+static bool widens(Dtype t) { return dtype_is_int(t) && t != DT_I1 && dtype_bits(t) < 32; }
+
 static FuseValue point(Writer *w, Tensor *t, const Index *at) {
   FuseValue in[3];
   unsigned bits = 0;
@@ -295,8 +298,9 @@ static FuseValue point(Writer *w, Tensor *t, const Index *at) {
   }
   round_compared(w, t, in);
   int first = t->point == POINT_WHERE;
-  bool exact = !strncmp(graph_points[t->point].triton, "libdevice", 9); /* it promotes nothing */
-  for (int i = 0; i < t->in_count; i++)                                 /* numbers alone have no type */
+  const char *form = graph_points[t->point].triton;
+  bool exact = !strncmp(form, "libdevice", 9) /* it promotes nothing */ || (form[0] == 't' && widens(t->in[0]->dtype));
+  for (int i = 0; i < t->in_count; i++) /* numbers alone have no type */
     if (in[i].literal && (literals || exact || is_inexact(t->in[i]->dtype, in[i].text) ||
                           (first && in[1].literal && in[2].literal) || t->in_count == 3))
       in[i].text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", in[i].text, triton_compute_type(t->in[i]->dtype));
@@ -376,6 +380,8 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
   w->condition_bits = outer;
   if (v.loaded && w->zeros && t->number == 0) return v;
   if (v.literal) v.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", v.text, triton_compute_type(t->dtype));
+  if (widens(t->dtype))
+    other.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", other.text, triton_type(t->dtype));
   return variable(w, t, "padded", bits | v.bits,
                   arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, v.text, other.text));
 }

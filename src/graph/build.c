@@ -1,5 +1,6 @@
 /* Making operations: the rule of each stands here, and the verifier asks these same functions again. Views that change
  * nothing are not made, and a view of a view of the same kind is one. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "graph/graph.h"
@@ -89,9 +90,19 @@ Tensor *graph_input(Graph *g, const char *name, Dtype t, int rank, const Size *c
   return x;
 }
 
+/* A number as a type has it: PyTorch's integers wrap. */
+static double number_of(Dtype t, double v) {
+  if (t == DT_I1) return v != 0;
+  if (!dtype_is_int(t) || dtype_bits(t) > 32) return dtype_is_int(t) ? trunc(v) : v;
+  double span = ldexp(1, dtype_bits(t));
+  v = fmod(trunc(v), span);
+  if (v < 0) v += span;
+  return dtype_is_signed(t) && v >= span / 2 ? v - span : v;
+}
+
 Tensor *graph_full(Graph *g, Dtype t, int rank, const Size *const *size, double value) {
   Tensor *x = make(g, GRAPH_FULL, t, rank, size, 0, NULL);
-  x->number = value;
+  x->number = number_of(t, value);
   return x;
 }
 
@@ -280,6 +291,7 @@ Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t 
     if (gap[d] < 0) diag_fail(g->cx, g->place, "padding of %lld elements between two", (long long)gap[d]);
   }
   if (nothing) return x;
+  value = number_of(x->dtype, value);
   if (graph_is_empty(g, x)) return graph_full(g, x->dtype, x->rank, size, value);
   Tensor *t = make(g, GRAPH_PAD, x->dtype, x->rank, size, 1, &x);
   set_dims(g, t, x->rank, gap);

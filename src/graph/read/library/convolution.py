@@ -94,13 +94,16 @@ def correlate_phases(x, w, i, stride, padding, dilation, out, groups):
         for k in range(apart):
             if k < w.shape[d] and (j + padding[i] - k * dilation[i]) % s == 0:
                 least, taps = k, (w.shape[d] - k + apart - 1) // apart
-        if taps > 0:
+        if taps > 0 and count > 0:
             first = (j + padding[i] - least * dilation[i]) // s
             y = bordered(x, d, (taps - 1) * apart * dilation[i] // s - first, first + count - x.shape[d])
             part = correlate_phases(y, prim.slice(w, d, least, w.shape[d], apart), i + 1, stride, padding, dilation, out, groups)
             part = bordered(part, d, 0, (out[i] + s - 1) // s - count)
             shape = part.shape
         parts.append(part)
+    if shape is None:  # no weight meets an element
+        met = [x.shape[2 + k] - (w.shape[2 + k] - 1) * (dilation[k] // divisor(dilation[k], stride[k])) for k in range(i)]
+        return prim.full([x.shape[0], groups * w.shape[1]] + met + list(out[i:]), 0, x.dtype)
     parts = [prim.full(shape, 0, x.dtype) if p is None else p for p in parts]
     lined = list(shape[:d]) + [shape[d] * s] + list(shape[d + 1:])
     y = prim.concat([unsqueeze(p, d + 1) for p in parts], d + 1)

@@ -16,6 +16,16 @@ def gather(x, dim, index, *, sparse_grad=False):
     return prim.gather(x, wrap(index, x.shape[d]), d)
 
 
+def take_along_dim(x, indices, dim=None):
+    if dim is None:
+        return gather(flatten(x), 0, flatten(indices))
+    d = dim_of(x, dim)
+    p, q = prim.broadcast(select(x, d, 0), select(indices, d, 0))
+    lead = list(p.shape)
+    x = expand(x, lead[:d] + [x.shape[d]] + lead[d:])
+    return gather(x, d, expand(indices, lead[:d] + [indices.shape[d]] + lead[d:]))
+
+
 # Rows of dims before `dims` are each their own; scatter's index may be smaller than its tensor in other dims.
 def scatter_into(x, dim, index, src, add):
     d = dim_of(x, dim)
@@ -188,6 +198,12 @@ def sort(x, dim=-1, descending=False, stable=False):
 def topk(x, k, dim=-1, largest=True, sorted=True):
     values, order = sort(x, dim, largest)
     return prim.named('values indices', prim.slice(values, dim, 0, k, 1), prim.slice(order, dim, 0, k, 1))
+
+
+def F_one_hot(x, num_classes=-1):
+    if num_classes < 0:
+        prim.fail("one_hot without num_classes: how many there are depends on data")
+    return prim.convert(unsqueeze(x, x.ndim) == arange(num_classes), torch.int64)
 
 
 def histc(x, bins=100, min=0, max=0):

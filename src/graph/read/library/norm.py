@@ -194,8 +194,10 @@ def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=Fa
 def normalize(x, p=2.0, dim=1, eps=1e-12): return x / clamp_min(norm(x, p, dim, True), eps)
 
 
+# As PyTorch's: a length below eps is eps, with the gradient of the length.
 def cosine_similarity(a, b, dim=1, eps=1e-08):
-    return sum(a * b, dim) / (clamp_min(norm(a, 2, dim), eps) * clamp_min(norm(b, 2, dim), eps))
+    m, n = norm(a, 2, dim), norm(b, 2, dim)
+    return sum(a * b, dim) / (prim.detach(clamp_min(m, eps), m) * prim.detach(clamp_min(n, eps), n))
 
 
 class Dropout(Module):

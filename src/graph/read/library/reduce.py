@@ -19,6 +19,8 @@ def mean(x, dim=None, keepdim=False, *, dtype=None):
     dims = all_dims(x, dim)
     if dtype is not None:
         x = prim.convert(x, dtype)
+    if not prim.is_float(x.dtype):
+        prim.fail("the mean of integers or bools: it takes dtype=, or floats")
     return finish(prim.sum(x, dims), dims, keepdim) / count(x, dims)
 
 
@@ -112,6 +114,8 @@ def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None): return
 
 def logsumexp(x, dim, keepdim=False):
     dims = all_dims(x, dim)
+    if prim.is_empty(x):
+        return finish(prim.log(prim.sum(prim.exp(x), dims)), dims, keepdim)
     m = prim.max(x, dims)
     m = prim.detach(prim.where(prim.abs(m) == math.inf, 0, m))
     return finish(prim.log(prim.sum(prim.exp(x - m), dims)) + m, dims, keepdim)
@@ -123,6 +127,8 @@ def cumsum(x, dim, *, dtype=None): return prim.cumsum(prim.convert(x, summed_typ
 def softmax(x, dim=-1, dtype=None, *, _stacklevel=3):
     if dtype is not None:
         x = prim.convert(x, dtype)
+    if prim.is_empty(x):
+        return x
     dims = all_dims(x, dim)
     e = prim.exp(x - prim.detach(prim.max(x, dims)))
     return e / prim.sum(e, dims)
@@ -131,6 +137,8 @@ def softmax(x, dim=-1, dtype=None, *, _stacklevel=3):
 def log_softmax(x, dim=-1, dtype=None, *, _stacklevel=3):
     if dtype is not None:
         x = prim.convert(x, dtype)
+    if prim.is_empty(x):
+        return x
     dims = all_dims(x, dim)
     y = x - prim.detach(prim.max(x, dims))
     return y - prim.log(prim.sum(prim.exp(y), dims))

@@ -141,8 +141,8 @@ def unbind(x, dim=0): return [select(x, dim, i) for i in range(x.shape[dim])]
 
 def cat(tensors, dim=0):
     parts = [p for p in tensors if not (p.ndim == 1 and p.shape[0] == 0)]
-    t = prim.result_type(*parts)
-    return prim.concat([prim.convert(p, t) for p in parts], dim)
+    t = prim.result_type(*tensors)
+    return prim.concat([prim.convert(p, t) for p in parts], dim) if parts else prim.convert(tensors[0], t)
 
 
 def concat(tensors, dim=0): return cat(tensors, dim)
@@ -426,6 +426,8 @@ def resized(x, d, n, out, scale, mode, align_corners):
     if mode == 'nearest' or mode == 'nearest-exact':
         at = at * scale if mode == 'nearest' else (at + 0.5) * scale
         return index_select(x, d, minimum(prim.convert(prim.floor(at), torch.int64), n - 1))
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    at = prim.iota(out, 0, 1, kind)
     if align_corners:
         at = at * ((n - 1) / (out - 1) if out > 1 else 0)
     else:
@@ -443,7 +445,7 @@ def resized(x, d, n, out, scale, mode, align_corners):
         prim.fail(f"interpolate with mode '{mode}' is not supported")
     at = prim.maximum(at, 0)
     first = prim.minimum(prim.convert(prim.floor(at), torch.int64), n - 1)
-    w = prim.convert(prim.reshape(at - prim.convert(first, torch.float32), spread), x.dtype)
+    w = prim.convert(prim.reshape(at - prim.convert(first, kind), spread), x.dtype)
     return index_select(x, d, first) * (1 - w) + index_select(x, d, prim.minimum(first + 1, n - 1)) * w
 
 

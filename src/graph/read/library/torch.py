@@ -48,9 +48,10 @@ def maximum(x, y): return prim.maximum(x, y)
 def fma(x, y, z): return prim.fma(x, y, z)
 def mul(x, y): return x * y
 def true_divide(x, y): return x / y
-def add(x, y, *, alpha=1): return x + (y if alpha == 1 else y * alpha)
-def sub(x, y, *, alpha=1): return x - (y if alpha == 1 else y * alpha)
-def rsub(x, y, *, alpha=1): return y - (x if alpha == 1 else x * alpha)
+def times_alpha(y, x, alpha): return y if alpha == 1 else y * alpha if isinstance(y, (int, float)) else prim.convert(y, prim.result_type(x, y)) * alpha
+def add(x, y, *, alpha=1): return x + times_alpha(y, x, alpha)
+def sub(x, y, *, alpha=1): return x - times_alpha(y, x, alpha)
+def rsub(x, y, *, alpha=1): return y - times_alpha(x, y, alpha)
 def reciprocal(x): return 1 / x
 def square(x): return x * x
 def relu(x, inplace=False): return prim.detach(prim.maximum(x, 0), prim.where(x <= 0, 0, x))
