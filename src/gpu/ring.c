@@ -46,6 +46,7 @@ Value *ring_map(Builder *b, const RegularTile *box) {
   map->dim_count = box->count;
   map->dims = NEW_N(cx->arena, int64_t, box->count);
   for (int i = 0; i < box->count; i++) map->dims[i] = box->dims[i].box;
+  for (int i = 0; i < s->conditions.n; i++) map->attr[0] |= s->conditions.at[i].need == POLY_ALIGNED;
   ring_require(b, s);
   return map->out[0];
 }

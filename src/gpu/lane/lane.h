@@ -204,7 +204,8 @@ typedef struct LaneFunc {
   const char *unspecialized, *unturned; /* as Func's */
   const char *not_in_tmem;              /* as Func's */
   const char *apart;                    /* which arrays a launch must show to lie apart: "x from y, ..."; NULL: none */
-  bool persistent; /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
+  const char *copied; /* which a launch may copy to rows that begin at 16 bytes: "x, ..."; NULL: none */
+  bool persistent;    /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
   struct Instrument *instrument;
   LaneBlock *body;

@@ -134,12 +134,30 @@ static void find_wait(Op *op, void *arg) {
   if (op_is_atomic(op) || op_is_volatile(op) || (op->code == OP_ASM && !op_is_pure(op))) p->may_copy = false;
 }
 
+/* Names what a launch may copy to rows that begin at 16 bytes (padded_rows in rt/launch_plan.c). */
+static void name_copied(Op *op, void *arg) {
+  Lower *l = arg;
+  int64_t most = 0;
+  if (op->code != OP_TENSOR_MAP || !op->attr[0] || op->dim_count < 2 ||
+      type_elem_bytes(&(Type){.dtype = op->in[0]->type->dtype}) > 2)
+    return;
+  for (int i = 1; i <= 2; i++)
+    if (value_is_const(op->in[i], &most) && most >> 31) return; /* no mask bounds it */
+  const Value *array = op->in[0];
+  while (array->def && array->def->code == OP_ADDPTR) array = array->def->in[0];
+  Buf text = {.arena = l->cx->arena};
+  if (l->out->copied) buf_printf(&text, "%s, ", l->out->copied);
+  buf_printf(&text, "%s", array->name ? array->name : "?");
+  l->out->copied = text.at;
+}
+
 void lower_tensor_params(Lower *l) {
   tile_walk(l->f->body, find_param, l);
   add_spans(l);
   if (l->out->plan) {
     l->out->plan->may_copy = true;
     tile_walk(l->f->body, find_wait, l->out->plan);
+    if (l->out->plan->may_copy) tile_walk(l->f->body, name_copied, l);
   }
 }
 

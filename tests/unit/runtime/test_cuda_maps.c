@@ -172,6 +172,16 @@ static int run_wide(void **p, const unsigned grid[3], const unsigned block[3], u
   return 0;
 }
 
+/* Whether the summary names a alone as an array that may be copied: b's rows are of a known length. */
+static bool says_copied(nereid_module *m, const nereid_arg *args) {
+  char *text;
+  assert_ok(nereid_inspect(m, "wide", args, 7, &plain, "summary", "sm_90a", &text, &error));
+  bool any = strstr(text, "copied by a launch"), a = strstr(text, "do not begin at 16 bytes: a_ptr\n");
+  free(text);
+  assert_int_equal(any, a);
+  return a;
+}
+
 /* As the kernel in rt/cuda/copies.c does. */
 static int run_copy_rows(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
   const char *from = *(char **)p[0];
@@ -204,6 +214,10 @@ static void test_odd_rows(void **state) {
                         nereid_int(WIDE_K),
                         nereid_int(35),
                         nereid_constexpr_int(32)};
+  assert_true(says_copied(m, args));
+  args[5] = nereid_int(48);
+  assert_false(says_copied(m, args));
+  args[5] = nereid_int(35);
   wide_a = a, wide_stride = 35, right_copies = 0;
   for (int i = 0; i < 3; i++) assert_ok(nereid_launch(f->d, NULL, m, "wide", many, args, 7, &plain, &error));
   assert_int_equal(fake->last_params, WIDE_SLOTS + 2);
