@@ -234,9 +234,10 @@ typedef struct Writer { /* one kernel under construction */
   bool wide;  /* an index may need 64 bits */
   /* of a place whose neighbours in memory are not those of the tile's only axis: x // turned_below % turned_size is */
   const Size *turned_below, *turned_size;
-  /* what all divides at which a digit of that axis changes, in loads: between two multiples of it, places go by steps
-   * that stay the same. 0: no digit changes; 1: at sizes that are not known, too */
+  /* what all divides at which a digit of the axis run_bit changes, in loads: between two multiples of it, places go by
+   * steps that stay the same. 0: no digit changes; 1: at sizes that are not known, too */
   int64_t run;
+  unsigned run_bit;
   VEC(const IndexVar *) vars; /* the tile's axes */
   const FuseGroup *group;
   const struct StreamTiles *tiles;                                    /* of a stream kernel */

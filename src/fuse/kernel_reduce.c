@@ -10,22 +10,40 @@
  *         r = start + tl.arange(0, R)[None, :]
  *         ...
  *         total = total + tl.where(mask, v, 0)
- *     sum = tl.sum(total, 1)[:, None] */
+ *     sum = tl.sum(total, 1)[:, None]
+ *
+ * On a CPU a row whose places come by dividing r (the channels of a group) goes by in parts, in which nothing is
+ * divided; each reduction then has a loop of its own:
+ *
+ *     for part in range(0, 4):
+ *         for start in range(0, 25000, R):
+ *             r = start + tl.arange(0, R)[None, :] */
 #include "fuse/fuse.h"
 
 /* Elements of a row that is held; of a program; of a block of a longer row with one sum, with more; and of a warp.
  * Programs that keep a processor busy. */
-enum { HELD = 16384, TILE = 4096, BLOCK = 16384, SMALL_BLOCK = 8192, WARP = 1024, PROGRAMS = 512 };
+enum {
+  HELD = 16384,
+  TILE = 4096,
+  BLOCK = 16384,
+  SMALL_BLOCK = 8192,
+  WARP = 1024,
+  PROGRAMS = 512,
+  PART = 2048,
+  LEAST_PART = 16,
+  LEAST_PARTED = 256
+};
 
 typedef struct Rows {
   Writer *w;
   const FuseGroup *group;
   const IndexVar *x, *r;
+  const IndexVar *part;  /* NULL: r counts all of a row; else a place of one of these parts */
   const IndexVar *outer; /* NULL: x counts all rows; else those of one of these, behind the reduced dims */
   const Tensor *space;   /* the operand */
   bool reduced[GRAPH_MAX_RANK];
   Index at[GRAPH_MAX_RANK]; /* of an element of the space */
-  bool held;
+  bool held, inner;         /* inner: neighbours in memory are of one row */
   int x_block, r_block;
   Map *levels, *laws; /* Tensor -> its level + 1, Law */
   const char *length; /* of a row */
@@ -74,7 +92,7 @@ static bool stays_in_cache(const Rows *k, const Tensor *t) {
 /* The law by which t joins the loop of the reductions of that level; NULL: it has a loop of its own. */
 static const Law *law_of(Rows *k, Tensor *t, int level) {
   Writer *w = k->w;
-  if (k->held || !level) return NULL;
+  if (k->held || k->part || !level) return NULL;
   LawSearch search = {.g = w->g, .plan = w->plan, .group = k->group, .bit = k->r->bit};
   Index at[GRAPH_MAX_RANK];
   Buf with = {.arena = w->cx->arena};
@@ -212,6 +230,12 @@ static Index row_index(const Rows *k) {
   return k->outer ? index_add(g, index_scale(g, index_var(g, k->outer), k->x->extent), x) : x;
 }
 
+static Index place_in_row(const Rows *k) {
+  Graph *g = k->w->g;
+  Index r = index_var(g, k->r);
+  return k->part ? index_add(g, index_scale(g, index_var(g, k->part), k->r->extent), r) : r;
+}
+
 /* The index of an element of a reduction's operand: its row is x, its place there r. */
 static void element(Rows *k, const Tensor *t, Index *at) {
   const Tensor *in = t->in[0];
@@ -223,7 +247,7 @@ static void element(Rows *k, const Tensor *t, Index *at) {
     skip[1][t->dims[i]] = false;
   }
   writer_split(k->w, row_index(k), in->rank, in->size, skip[0], at);
-  writer_split(k->w, index_var(k->w->g, k->r), in->rank, in->size, skip[1], in_row);
+  writer_split(k->w, place_in_row(k), in->rank, in->size, skip[1], in_row);
   for (int d = 0; d < in->rank; d++)
     if (skip[0][d]) at[d] = in_row[d];
 }
@@ -347,12 +371,15 @@ static void choose_blocks(Rows *k) {
       inner = k->reduced[d];
       found = 1;
     }
+  k->inner = inner;
   k->held = known && n <= HELD;
   int sums = 0;
   for (int i = 0; i < k->group->n; i++)
     sums += k->group->roots[i]->op == GRAPH_REDUCE && k->group->roots[i]->attr[0] != REDUCE_MAX;
   k->r_block = k->held ? power_above(n) : inner ? (sums > 1 ? SMALL_BLOCK : BLOCK) : 64;
   if (!known) k->r_block = inner ? 2048 : 64;
+  if (!k->held && inner && k->w->plan->target.kind == TARGET_CPU)
+    k->r_block = PART; /* its sums stay in the first cache */
   k->x_block = k->held && k->r_block < TILE ? TILE / k->r_block : inner || k->held ? 1 : 32;
   if (k->x_block > 64) k->x_block = 64;
   if (!inner && (!k->held || k->x_block < 32)) { /* neighbours in memory are rows: many of them side by side */
@@ -363,6 +390,15 @@ static void choose_blocks(Rows *k) {
   while (k->x_block > 1 && k->x_block / 2 >= rows) k->x_block /= 2;
   while (inner && k->held && k->x_block > 1 && rows / k->x_block < 64)
     k->x_block /= 2; /* programs for all processors */
+}
+
+/* So many rows a program, as long as all processors have some. */
+static int side_by_side(const Rows *k, int most) {
+  int64_t rows;
+  int n = 1;
+  if (size_is_int(k->x->extent, &rows))
+    while (2 * n <= most && rows / (2 * n) >= 64) n *= 2;
+  return n;
 }
 
 static bool is_reduction(const Tensor *t) { return t->op == GRAPH_REDUCE; }
@@ -390,14 +426,20 @@ static void write_level(Rows *k, int l) {
     any |= is_reduction(t) || has_rows(k, t);
   }
   begin_all(k, o, pending.at, pending.n);
-  Map *outside = NULL;
+  Map *outside = NULL, *around = NULL;
   if (any && !k->held) {
-    if (pending.n) writer_line(w, "for start in range(0, %s, R):", k->length);
-    else writer_line(w, "for start in range((%s - 1) // R * R, -1, -R):", k->length);
+    if (k->part) {
+      const char *parts = writer_size(w, k->part->extent);
+      writer_line(w, pending.n ? "for part in range(0, %s):" : "for part in range(%s - 1, -1, -1):", parts);
+      around = writer_enter(w);
+    }
+    const char *length = k->part ? writer_size(w, k->r->extent) : k->length;
+    if (pending.n) writer_line(w, "for start in range(0, %s, R):", length);
+    else writer_line(w, "for start in range((%s - 1) // R * R, -1, -R):", length);
     w->last_use = !pending.n;
     outside = writer_enter(w);
     writer_line(w, "r = start + tl.arange(0, R)[None, :]");
-    if (k->r->mask) writer_line(w, "r_mask = r < %s", k->length);
+    if (k->r->mask) writer_line(w, "r_mask = r < %s", length);
   }
   for (int i = 0; i < pending.n; i++) step(k, o, &pending.at[i]);
   for (int i = 0; i < group->n; i++) {
@@ -407,6 +449,7 @@ static void write_level(Rows *k, int l) {
   if (outside) {
     online_carry(o);
     writer_leave(w, outside);
+    if (around) writer_leave(w, around);
     w->last_use = false;
   }
   online_end(o);
@@ -434,10 +477,13 @@ static const Size *outer_rows(const Rows *k, const Size **inner) {
   return all;
 }
 
-FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
+/* run: how many places of a row stand together, in parts of which the row then goes by; 0: all of it. *found: how many
+ * do where that is 0. */
+static FuseKernel *reduce(FusePlan *p, const FuseGroup *group, const char *name, int64_t run, int64_t *found) {
   Graph *g = p->g;
   Rows rows = {.group = group, .space = group->space->in[0]}, *k = &rows;
-  Writer *w = k->w = writer_create(p, group, fuse_kernel_name(p, group));
+  Writer *w = k->w = writer_create(p, group, name);
+  w->run_bit = 2;
   const Tensor *space = k->space;
   const Size *n[2] = {size_int(g, 1), size_int(g, 1)};
   for (int i = 0; i < group->space->dim_count; i++) k->reduced[group->space->dims[i]] = true;
@@ -446,8 +492,15 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
   k->x = &x;
   k->r = &r;
   choose_blocks(k);
-  const Size *outer = outer_rows(k, &n[0]);
+  const Size *outer = outer_rows(k, &n[0]), *all_of_row = n[1];
   int64_t length, count;
+  if (run) {
+    k->held = false;
+    k->r_block = power_above(run) < PART ? power_above(run) : PART;
+    k->x_block = side_by_side(k, PART / k->r_block);
+    k->part = writer_var(w, "part", NULL, size_divide(g, n[1], size_int(g, run)), 0);
+    n[1] = size_int(g, run);
+  }
   bool whole = size_is_int(n[1], &length) && length % k->r_block == 0;
   bool all = size_is_int(n[0], &count) && count % k->x_block == 0;
   k->x = writer_var(w, "x", all ? NULL : "x_mask", n[0], 1);
@@ -470,7 +523,7 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
   }
   k->levels = map_create(w->cx->arena, false);
   k->laws = map_create(w->cx->arena, false);
-  k->length = writer_size(w, n[1]);
+  k->length = writer_size(w, all_of_row);
   int last = 0;
   for (int i = 0; i < group->n; i++) {
     int l = level(k, group->roots[i]) - (group->roots[i]->op == GRAPH_REDUCE);
@@ -482,5 +535,21 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
   w->kernel->block[0] = k->x_block;
   writer_constant(w, "X", k->x_block);
   writer_constant(w, "R", k->r_block);
+  *found = p->target.kind == TARGET_CPU && k->inner ? w->run : 0;
   return writer_finish(w);
+}
+
+FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
+  const char *name = fuse_kernel_name(p, group);
+  int64_t run, length = 1, n, none;
+  FuseKernel *kernel = reduce(p, group, name, 0, &run);
+  for (int i = 0; i < group->space->dim_count; i++) {
+    if (!size_is_int(group->space->in[0]->size[group->space->dims[i]], &n)) return kernel;
+    length *= n;
+  }
+  for (int i = 0; i < group->n; i++)
+    if (is_reduction(group->roots[i]) && is_arg(group->roots[i])) return kernel;
+  return run >= LEAST_PART && run < length && length % run == 0 && length >= LEAST_PARTED
+             ? reduce(p, group, name, run, &none)
+             : kernel;
 }

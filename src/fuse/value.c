@@ -89,7 +89,7 @@ static void note_run(Writer *w, const Index *place) {
   for (int i = 0; i < place->n; i++) {
     const IndexTerm *t = &place->at[i];
     int64_t n = 1;
-    if (t->var->bit != 1) continue;
+    if (t->var->bit != w->run_bit) continue;
     if (!size_is(t->below, 1)) w->run = divisor(w->run, size_is_int(t->below, &n) ? n : 1);
     if (t->size) w->run = divisor(w->run, size_is_int(size_mul(w->g, t->below, t->size), &n) ? n : 1);
   }

@@ -31,7 +31,7 @@ static const char *const taken[] = {
 Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   Context *cx = p->g->cx;
   Writer *w = NEW(cx->arena, Writer);
-  *w = (Writer){.cx = cx, .g = p->g, .plan = p, .group = group, .indent = 1};
+  *w = (Writer){.cx = cx, .g = p->g, .plan = p, .group = group, .indent = 1, .run_bit = 1};
   w->kernel = NEW(cx->arena, FuseKernel);
   w->kernel->name = name;
   w->body.arena = w->notes.arena = cx->arena;

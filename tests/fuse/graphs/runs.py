@@ -8,6 +8,9 @@ def forward(x, w, b, k, r):
     normal = F.batch_norm(x, b, w * w + 1, w, b, False)
     pools = [F.max_pool2d(x, 2, 2), F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 3), F.avg_pool2d(x, 5, 1, 2)]
     filtered = F.conv2d(x, k, None, 1, 1, 1, 6) + w[:, None, None]
+    groups = F.group_norm(x, 2, w, b)
+    batches = F.batch_norm(x, None, None, w, b, True)
+    most = x.transpose(0, 1).reshape(6, -1).softmax(-1)
     halves = torch.cat([-x[..., 18:], x[..., :18]], -1)
     turned = x.transpose(1, 2) * w[:, None]
-    return normal, *pools, filtered, halves, x.flip(-1) + 1, turned, r.flip(1) * r[:, :, :1], r[:, ::2] * 2
+    return normal, *pools, filtered, groups, batches, most, halves, x.flip(-1) + 1, turned, r.flip(1) * r[:, :, :1], r[:, ::2] * 2
