@@ -369,6 +369,11 @@ def backend(gm, example_inputs, **options):
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
     from torch._inductor.decomposition import select_decomp_table
-    return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, decompositions=select_decomp_table,
+
+    def decompositions():
+        """Inductor's, but for those of poolings, which need a part of it that takes a second to import."""
+        pools = (torch.ops.aten.max_pool2d_with_indices, torch.ops.aten.max_pool3d_with_indices)
+        return {op: f for op, f in select_decomp_table().items() if getattr(op, "overloadpacket", op) not in pools}
+    return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, decompositions=decompositions,
                         partition_fn=min_cut_rematerialization_partition,
                         keep_inference_input_mutations=True)(gm, example_inputs)

@@ -37,7 +37,9 @@ struct nereid_fusion {
   nereid_device *device;
   void **slots; /* memory of stored tensors */
   FuseStep *steps;
-  void **arrays; /* of the run at hand: inputs, then outputs */
+  void **arrays;     /* of the run at hand: inputs, then outputs */
+  Allocation *known; /* the same with their sizes, by address; of a CPU alone */
+  int known_count;
   nereid_stream *stream;
   FuseRecording recordings[FUSE_RECORDINGS];
   uint64_t runs;

@@ -205,6 +205,9 @@ void fusion_release(nereid_fusion *f) {
   }
   free(f->steps);
   f->steps = NULL;
+  free(f->known);
+  f->known = NULL;
+  f->known_count = 0;
   for (int i = 0; f->slots && i < f->memory->count; i++) nereid_free(f->device, f->slots[i]);
   free(f->slots);
   f->slots = NULL;
@@ -251,6 +254,29 @@ static nereid_status hand_over(nereid_fusion *f, nereid_stream *s, nereid_error 
       status = nereid_copy_async(f->device, s, buffer_of(f, input), buffer_of(f, value), fusion_bytes(f, input), error);
   }
   return status;
+}
+
+static int by_address(const void *a, const void *b) {
+  const Allocation *x = a, *y = b;
+  if (x->base != y->base) return x->base < y->base ? -1 : 1;
+  return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* What a launch on a CPU asks of arrays that were not registered: where they end. */
+static void know_arrays(nereid_fusion *f) {
+  const Graph *g = f->g;
+  int all = g->inputs.n + g->outputs.n, n = 0;
+  if (f->device->kind->async) return;
+  if (!f->known) f->known = calloc((size_t)all + 1, sizeof *f->known);
+  for (int i = 0; f->known && i < all; i++) {
+    const Tensor *t = i < g->inputs.n ? g->inputs.at[i] : g->outputs.at[i - g->inputs.n];
+    int64_t bytes = t && f->arrays[i] ? fusion_bytes(f, t) : 0;
+    if (bytes > 0) f->known[n++] = (Allocation){(uintptr_t)f->arrays[i], bytes, false};
+  }
+  if (n) qsort(f->known, (size_t)n, sizeof *f->known, by_address);
+  f->known_count = 0;
+  for (int i = 0; i < n; i++)
+    if (!i || f->known[i].base != f->known[i - 1].base) f->known[f->known_count++] = f->known[i];
 }
 
 static nereid_status launch_all(nereid_fusion *f, nereid_stream *s, nereid_error **error) {
@@ -323,7 +349,12 @@ nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_strea
     return status;
   }
   nereid_graph *graph = recorded(f);
-  return graph ? nereid_graph_launch(graph, s, error) : launch_all(f, s, error);
+  if (graph) return nereid_graph_launch(graph, s, error);
+  if (moved || !f->known) know_arrays(f);
+  device_know(f->known, f->known_count);
+  status = launch_all(f, s, error);
+  device_know(NULL, 0);
+  return status;
 }
 
 /* Addresses that are 0 are multiples of 16, as an allocator's are: what is compiled for them serves the first run. */

@@ -16,8 +16,9 @@ enum {
   LEAST_ACROSS = 256,    /* and of one across rows */
   MOST_PARTS = 512,
   SIDE = 128,
-  WINDOW = 32, /* elements of a window */
-  K_SIDE = 64, /* of a tile of a product */
+  WINDOW = 32,      /* elements of a window */
+  CPU_WINDOW = 128, /* on a CPU, where places in a row of windows would be divided */
+  K_SIDE = 64,      /* of a tile of a product */
   LEAST_K = 256
 };
 
@@ -87,14 +88,14 @@ static bool has_windows(const Tensor *t) {
   return has_windows(t->in[0]);
 }
 
-static bool is_small_window(const Tensor *t) {
-  int64_t n = 1, size;
+static bool is_small_window(const Tensor *t, const FuseTarget *target) {
+  int64_t n = 1, size, most = target->kind == TARGET_CPU ? CPU_WINDOW : WINDOW;
   if (t->attr[0] == REDUCE_ARGMAX || t->attr[0] == REDUCE_ARGMIN || !has_windows(t->in[0])) return false;
   for (int i = 0; i < t->dim_count; i++) {
-    if (!size_is_int(t->in[0]->size[t->dims[i]], &size) || size > WINDOW) return false;
+    if (!size_is_int(t->in[0]->size[t->dims[i]], &size) || size > most) return false;
     n *= size;
   }
-  return n >= 2 && n <= WINDOW;
+  return n >= 2 && n <= most;
 }
 
 /* All places of the dims from `first` on. */
@@ -188,7 +189,7 @@ static Tensor *better(Graph *g, Tensor *t, const FuseTarget *target) {
     return parts ? parts : rounded;
   }
   if (t->op != GRAPH_REDUCE) return NULL;
-  return is_small_window(t) ? unroll(g, t, t->in[0], 0) : split(g, t, target);
+  return is_small_window(t, target) ? unroll(g, t, t->in[0], 0) : split(g, t, target);
 }
 
 void fuse_split_reductions(Graph *g, const FuseTarget *target) {

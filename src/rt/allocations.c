@@ -3,22 +3,37 @@
 
 #include <stdlib.h>
 
-/* Index of the first allocation whose base is above p. Under the lock. */
-static int first_above(const nereid_device *d, uintptr_t p) {
-  int low = 0, high = d->allocation_count;
+static _Thread_local const Allocation *known;
+static _Thread_local int known_count;
+
+void device_know(const Allocation *arrays, int n) {
+  known = arrays;
+  known_count = n;
+}
+
+static int above(const Allocation *at, int n, uintptr_t p) {
+  int low = 0, high = n;
   while (low < high) {
     int mid = (low + high) / 2;
-    if (d->allocations[mid].base > p) high = mid;
+    if (at[mid].base > p) high = mid;
     else low = mid + 1;
   }
   return low;
 }
 
-static const Allocation *allocation_of(const nereid_device *d, uintptr_t p) {
-  int i = first_above(d, p);
+/* Index of the first allocation whose base is above p. Under the lock. */
+static int first_above(const nereid_device *d, uintptr_t p) { return above(d->allocations, d->allocation_count, p); }
+
+static const Allocation *holder(const Allocation *at, int n, uintptr_t p) {
+  int i = above(at, n, p);
   if (!i) return NULL;
-  const Allocation *a = &d->allocations[i - 1];
+  const Allocation *a = &at[i - 1];
   return p - a->base < (uintptr_t)a->bytes || p == a->base ? a : NULL;
+}
+
+static const Allocation *allocation_of(const nereid_device *d, uintptr_t p) {
+  const Allocation *a = holder(d->allocations, d->allocation_count, p);
+  return a ? a : holder(known, known_count, p);
 }
 
 bool device_add_allocation(nereid_device *d, Allocation a) {
@@ -62,7 +77,7 @@ int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n) {
   int count = 0;
   int64_t total = 0;
   pthread_rwlock_rdlock(&d->lock);
-  for (int i = 0; i < n && count < MOST && d->allocation_count; i++) {
+  for (int i = 0; i < n && count < MOST && d->allocation_count + known_count; i++) {
     const Allocation *a = allocation_of(d, (uintptr_t)pointers[i]);
     int k = 0;
     while (k < count && seen[k] != a) k++;

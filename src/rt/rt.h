@@ -154,6 +154,9 @@ nereid_status device_check_copy(nereid_device *d, const char *function, const vo
 bool device_add_allocation(nereid_device *d, Allocation a); /* false: out of memory */
 /* Takes the entry that begins at p off the list. */
 bool device_take_allocation(nereid_device *d, const void *p, bool owned, Allocation *out);
+/* Arrays that the caller knows of, by address, each address once: for what this thread launches, until it says 0 of
+ * them. They stay the caller's. */
+void device_know(const Allocation *arrays, int n);
 /* The first and last byte of the allocation that p points into. */
 bool device_array_around(nereid_device *d, const void *p, int64_t range[2]);
 /* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts

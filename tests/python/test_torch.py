@@ -132,6 +132,21 @@ class Torch(unittest.TestCase):
         for b, want in zip(model.buffers(), other.buffers()):
             torch.testing.assert_close(b, want)
 
+    def test_a_training_step_of_pools(self):
+        pool, width = torch.nn.MaxPool2d(3, 2, 1), torch.rand(4, 3, 11, 12)
+
+        def step(x, w):
+            x = x.detach().requires_grad_()
+            y = pool(torch.nn.functional.conv2d(x, w, None, 1, 1))
+            y.square().sum().backward()
+            return y, x.grad
+        w = torch.rand(4, 3, 3, 3)
+        wanted = step(width, w)
+        torch._dynamo.reset()
+        got = torch.compile(step, backend=nereid.torch_backend)(width, w)
+        for g, v in zip(got, wanted):
+            torch.testing.assert_close(g, v)
+
     def test_sizes_that_change(self):
         f = self.compiled(lambda x: ((x.sin() * x.shape[0]).sum(0), x.t() + 1, x.reshape(-1)), torch.randn(4, 3),
                           dynamic=True)

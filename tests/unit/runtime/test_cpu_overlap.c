@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rt/rt.h"
+#undef fail
+
 #include <cmocka.h>
 
 enum { ROOM = 6000, MIDDLE = 2000 };
@@ -112,10 +115,34 @@ static void programs(void **state) {
   for (int i = 0; i < 4; i++) check(*state, "add", 2000, far[i], 1000, 256, 4, true);
 }
 
+/* What a caller says of its arrays holds until it says otherwise, for what the device knows nothing of. */
+static void arrays_of_a_run(void **state) {
+  Devices *d = *state;
+  nereid_error *error = NULL;
+  static char memory[4096];
+  uintptr_t at = (uintptr_t)memory;
+  const Allocation arrays[] = {{at + 64, 100, false}, {at + 256, 64, false}, {at + 1024, 8, false}};
+  int64_t range[2];
+  device_know(arrays, 3);
+  assert_true(device_array_around(d->cpu, memory + 64, range));
+  assert_true(range[0] == (int64_t)at + 64 && range[1] == (int64_t)at + 163);
+  assert_true(device_array_around(d->cpu, memory + 319, range) && range[0] == (int64_t)at + 256);
+  assert_false(device_array_around(d->cpu, memory, range));
+  assert_false(device_array_around(d->cpu, memory + 164, range));
+  assert_false(device_array_around(d->cpu, memory + 320, range));
+  assert_int_equal(device_bytes_behind(d->cpu, (uint64_t[]){at + 64, at + 70, at + 1024, at}, 4), 108);
+  assert_int_equal(nereid_register(d->cpu, memory, 4096, "array", &error), NEREID_OK);
+  assert_true(device_array_around(d->cpu, memory + 64, range) && range[1] == (int64_t)at + 4095);
+  nereid_unregister(d->cpu, memory);
+  device_know(NULL, 0);
+  assert_false(device_array_around(d->cpu, memory + 64, range));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_program),
       cmocka_unit_test(programs),
+      cmocka_unit_test(arrays_of_a_run),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
