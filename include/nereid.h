@@ -650,6 +650,11 @@ NEREID_API const nereid_kernel_info *nereid_bundle_kernel_at(const nereid_bundle
 NEREID_API nereid_status nereid_bundle_launch(nereid_bundle *b, nereid_stream *s, const char *kernel,
                                               const int64_t grid[3], const nereid_arg *args, int arg_count,
                                               nereid_error **error);
+/* The same. Of the options (NULL: none) it takes print, print_arg, blocking, and on cpu programs; the others say how a
+ * kernel is compiled, which it is: one of them that is set is NEREID_UNSUPPORTED. */
+NEREID_API nereid_status nereid_bundle_launch_with(nereid_bundle *b, nereid_stream *s, const char *kernel,
+                                                   const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                                   const nereid_options *options, nereid_error **error);
 
 /* What the files that `nereid build -o NAME` writes are made of: the bundle inside a program, and what its launchers
  * call. values: of each parameter a pointer, an integer, the bits of a double, or 0 for a constexpr. */

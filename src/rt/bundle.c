@@ -346,7 +346,8 @@ static void fill_slots(const BundleEntry *e, const BundleCode *c, const uint64_t
 
 /* values: one a parameter: a pointer, an integer, the bits of a double. */
 static nereid_status launch_entry(nereid_bundle *b, int entry, nereid_stream *stream, const int64_t grid[3],
-                                  const uint64_t *values, const ProfCall *profiled, nereid_error **error) {
+                                  const uint64_t *values, const nereid_options *o, const ProfCall *profiled,
+                                  nereid_error **error) {
   const BundleEntry *e = &b->content.entries[entry];
   void *handle = NULL;
   nereid_status status = stream_handle(b->device, stream, &handle, error);
@@ -370,7 +371,7 @@ static nereid_status launch_entry(nereid_bundle *b, int entry, nereid_stream *st
                        "than 64 bits",
                        e->name);
   if (grid) memcpy(found, grid, sizeof found);
-  Launch l = {.options = &options_default, .stream = handle};
+  Launch l = {.options = o, .stream = handle};
   status = grid_check(found, l.options, l.grid, &l.total, error);
   if (status || !l.total) return status;
   uint64_t slots[4 * BUNDLE_MOST_PARAMS];
@@ -401,7 +402,7 @@ nereid_status nereid_builtin_launch(const nereid_builtin *in, nereid_device *d, 
   if (!d) return error_null(error, in->name, "the device");
   nereid_status status = builtin_bundle(in, d, &b, error);
   if (status) return status;
-  return launch_entry(b, kernel, stream, NULL, values, &profiled, error);
+  return launch_entry(b, kernel, stream, NULL, values, &options_default, &profiled, error);
 }
 
 nereid_status nereid_builtin_launch_grid(const nereid_builtin *in, nereid_device *d, nereid_stream *stream, int kernel,
@@ -412,7 +413,7 @@ nereid_status nereid_builtin_launch_grid(const nereid_builtin *in, nereid_device
   if (!grid) return error_null(error, in->name, "the grid");
   nereid_status status = builtin_bundle(in, d, &b, error);
   if (status) return status;
-  return launch_entry(b, kernel, stream, grid, values, &profiled, error);
+  return launch_entry(b, kernel, stream, grid, values, &options_default, &profiled, error);
 }
 
 /* ---- by name, with arguments of any kind -------------------------------------------------------------------------- */
@@ -477,12 +478,54 @@ static bool any_holds(const BundleEntry *e, const uint64_t *values) {
   return false;
 }
 
+static nereid_status check_options(const nereid_bundle *b, const nereid_options *o, nereid_error **error) {
+  const struct {
+    const char *name;
+    bool set;
+  } rows[] = {{"num_warps", o->num_warps != 0},
+              {"num_stages", o->num_stages != 0},
+              {"num_ctas", o->num_ctas != 0},
+              {"debug", o->debug},
+              {"check_races", o->check_races},
+              {"allow_unwritten", o->allow_unwritten},
+              {"programs", o->programs && b->device->kind->lists_programs},
+              {"dump_after", o->dump_after != NULL},
+              {"persist", o->persist},
+              {"specialize", o->specialize},
+              {"block", o->block[0] || o->block[1] || o->block[2]},
+              {"shared_bytes", o->shared_bytes != 0},
+              {"instrument", o->instrument || o->instrument_buffer},
+              {"grid", o->grid != NULL},
+              {"tune", o->tune != NULL},
+              {"without", o->without != NULL},
+              {"dot_precision", o->dot_precision != NULL},
+              {"no_sanitize_overflow", o->no_sanitize_overflow},
+              {"no_fp_fusion", o->no_fp_fusion},
+              {"max_registers", o->max_registers != 0},
+              {"launch_pdl", o->launch_pdl},
+              {"cooperative_grid", o->cooperative_grid}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (rows[i].set)
+      return error_set(error, NEREID_UNSUPPORTED, "say it to nereid_build_add, or leave it out",
+                       "options.%s is for compiling, and a bundle's kernels are compiled", rows[i].name);
+  return NEREID_OK;
+}
+
 nereid_status nereid_bundle_launch(nereid_bundle *b, nereid_stream *stream, const char *kernel, const int64_t grid[3],
                                    const nereid_arg *args, int arg_count, nereid_error **error) {
+  return nereid_bundle_launch_with(b, stream, kernel, grid, args, arg_count, NULL, error);
+}
+
+nereid_status nereid_bundle_launch_with(nereid_bundle *b, nereid_stream *stream, const char *kernel,
+                                        const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                        const nereid_options *o, nereid_error **error) {
   const ProfCall profiled = {prof_begin(), "nereid_bundle_launch", args, arg_count};
   if (!b) return error_null(error, "nereid_bundle_launch", "the bundle");
   if (!kernel) return error_null(error, "nereid_bundle_launch", "the kernel's name");
   if (arg_count < 0 || (arg_count && !args)) return error_null(error, "nereid_bundle_launch", "args");
+  TAKE_OPTIONS(o);
+  nereid_status refused = o == &options_default ? NEREID_OK : check_options(b, o, error);
+  if (refused) return refused;
   int there = 0, wrong = -1, last = -1, chosen = -1;
   uint64_t values[BUNDLE_MOST_PARAMS], kept[BUNDLE_MOST_PARAMS];
   for (int i = b->first_named[list_of(b, kernel)]; i >= 0; i = b->next_named[i]) {
@@ -490,11 +533,11 @@ nereid_status nereid_bundle_launch(nereid_bundle *b, nereid_stream *stream, cons
     if (strcmp(e->name, kernel)) continue;
     there++, last = i;
     if (!takes(e, args, arg_count, values, &wrong)) continue;
-    if (any_holds(e, values)) return launch_entry(b, i, stream, grid, values, &profiled, error);
+    if (any_holds(e, values)) return launch_entry(b, i, stream, grid, values, o, &profiled, error);
     if (chosen < 0) chosen = i, memcpy(kept, values, sizeof kept);
   }
   if (chosen >= 0)
-    return launch_entry(b, chosen, stream, grid, kept, &profiled, error); /* which says what is missing */
+    return launch_entry(b, chosen, stream, grid, kept, o, &profiled, error); /* which says what is missing */
   if (!there)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the bundle has no kernel '%s'; it has %d others", kernel,
                      b->content.entry_count);

@@ -42,6 +42,12 @@ static const char text[] =
     "    tl.store(out + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)\n"
     "\n"
     "@triton.jit\n"
+    "def say(x):\n"
+    "    pid = tl.program_id(0)\n"
+    "    tl.device_print('program', pid)\n"
+    "    tl.store(x + pid, pid + 1)\n"
+    "\n"
+    "@triton.jit\n"
     "def refuse(x, n):\n"
     "    tl.device_assert(n < 4, 'n is too large')\n"
     "    tl.store(x, n)\n"
@@ -441,6 +447,40 @@ static void test_another_processor(void **state) {
   context_destroy(cx);
 }
 
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static void keep_line(void *arg, const char *line) {
+  char *said = arg;
+  snprintf(said + strlen(said), 200 - strlen(said), "%s|", line);
+}
+
+static void test_options(void **state) {
+  Fixture *f = *state;
+  nereid_build *built = new_build("cpu:native,sm_90a");
+  ADD(built, f, "say", NULL, {"x", "i32*"});
+  nereid_bundle *b = write_and_open(f, built, f->cpu);
+  int32_t x[8] = {0};
+  const nereid_arg args[] = {nereid_pointer(x, NEREID_I32)};
+  const int64_t grid[3] = {8, 1, 1}, programs[] = {5, 2};
+  char said[200] = "";
+  nereid_options o = {.size = sizeof o, .print = keep_line, .print_arg = said};
+  assert_ok(nereid_bundle_launch_with(b, NULL, "say", grid, args, 1, NULL, &error));
+  for (int i = 0; i < 8; i++) assert_int_equal(x[i], i + 1);
+  memset(x, 0, sizeof x);
+  o.programs = programs, o.program_count = 2;
+  assert_ok(nereid_bundle_launch_with(b, NULL, "say", grid, args, 1, &o, &error));
+  for (int i = 0; i < 8; i++) assert_int_equal(x[i], i == 2 || i == 5 ? i + 1 : 0);
+  assert_non_null(strstr(said, "program: 5"));
+  const int64_t outside[] = {8};
+  o.programs = outside, o.program_count = 1;
+  assert_says(nereid_bundle_launch_with(b, NULL, "say", grid, args, 1, &o, &error), NEREID_BAD_ARGUMENT,
+              "options.programs[0] is 8");
+  o = (nereid_options){.size = sizeof o, .num_warps = 8};
+  assert_says(nereid_bundle_launch_with(b, NULL, "say", grid, args, 1, &o, &error), NEREID_UNSUPPORTED,
+              "options.num_warps is for compiling");
+  nereid_bundle_close(b);
+}
+
 /* ---- threads and forks ------------------------------------------------------------------------------------------- */
 
 typedef struct Shared {
@@ -647,14 +687,23 @@ static void test_odd_rows(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-      T(test_every_specialization),    T(test_numbers_and_constants),
-      T(test_arrays_that_overlap),     T(test_conditions_that_do_not_hold),
-      T(test_asserts_name_their_line), T(test_configurations_by_value),
-      T(test_a_recorded_launch),       T(test_wrong_signatures),
-      T(test_damaged_files),           T(test_another_processor),
-      T(test_threads_and_fork),        T(test_gpus),
-      T(test_a_gpu_without_code),      T(test_an_old_driver),
-      T(test_arrays_that_lie_apart),   T(test_odd_rows),
+      T(test_every_specialization),
+      T(test_numbers_and_constants),
+      T(test_arrays_that_overlap),
+      T(test_conditions_that_do_not_hold),
+      T(test_asserts_name_their_line),
+      T(test_configurations_by_value),
+      T(test_a_recorded_launch),
+      T(test_wrong_signatures),
+      T(test_damaged_files),
+      T(test_another_processor),
+      T(test_options),
+      T(test_threads_and_fork),
+      T(test_gpus),
+      T(test_a_gpu_without_code),
+      T(test_an_old_driver),
+      T(test_arrays_that_lie_apart),
+      T(test_odd_rows),
   };
   setenv("NEREID_LIBCUDA", FAKE_CUDA, 1);
   if (getenv("NEREID_TEST_CACHE")) setenv("NEREID_CACHE_DIR", getenv("NEREID_TEST_CACHE"), 1);
