@@ -244,12 +244,16 @@ static void emit_print(Emit *e, Op *op) {
   OpPlan *o = op->note;
   const char *prefix = string_literal(e, op->text ? op->text : "");
   bool hex = op->attr[0];
-  if (op->in_count == 0) emit_line(e, "nd_print(host, program, %s, 0, 0, 0, NULL, ' ', 0, 0);", prefix);
+  if (op->in_count == 0) emit_line(e, "nd_print(host, program, %s, 0, 0, 0, NULL, NULL, ' ', 0, 0);", prefix);
   for (int k = 0; k < op->in_count; k++) {
     const Type *t = op->in[k]->type;
     Dtype d = kept(op->in[k]), held = held_dtype(d);
     open_scope(e, "%s", "");
+    const char *widths = "0";
+    for (int r = 0; r < t->rank; r++)
+      widths = emit_text(e, "%s%s%d", r ? widths : "", r ? ", " : "", type_print_width(t, r));
     emit_line(e, "int32_t index[%d] = {0};", t->rank > 0 ? t->rank : 1);
+    emit_line(e, "const int widths[] = {%s};", widths);
     for (int r = 0; r < t->rank; r++)
       open_scope(e, "for (index[%d] = 0; index[%d] < %d; index[%d]++)", r, r, t->shape[r], r);
     const char *value = scalar_text(e, op->in[k]);
@@ -269,8 +273,8 @@ static void emit_print(Emit *e, Op *op) {
     else if (dtype_is_float(d)) kind = 'f', bits = emit_text(e, "nd_cast_u64_f64((double)%s)", value);
     else if (dtype_is_signed(d)) kind = 'd', bits = emit_text(e, "(uint64_t)(int64_t)%s", value);
     else kind = 'u', bits = emit_text(e, "(uint64_t)%s", value);
-    emit_line(e, "nd_print(host, program, %s, %d, %d, %d, index, '%c', %d, %s);", prefix, k, op->in_count, t->rank,
-              kind, t->ptr ? 64 : dtype_bits(d), bits);
+    emit_line(e, "nd_print(host, program, %s, %d, %d, %d, index, widths, '%c', %d, %s);", prefix, k, op->in_count,
+              t->rank, kind, t->ptr ? 64 : dtype_bits(d), bits);
     for (int r = 0; r < t->rank; r++) close_scope(e);
     close_scope(e);
   }

@@ -52,7 +52,7 @@ bool run_print(Run *run, const Node *node, int64_t n) {
     for (int64_t i = 0; i < count; i++) {
       b.n = 0;
       buf_printf(&b, "pid (%d, %d, %d) idx (", run->program[0], run->program[1], run->program[2]);
-      for (int d = 0; d < t->rank; d++) buf_printf(&b, "%s%d", d ? ", " : "", index[d]);
+      for (int d = 0; d < t->rank; d++) buf_printf(&b, "%s%*d", d ? ", " : "", type_print_width(t, d), index[d]);
       buf_printf(&b, ")%s", text);
       if (op->in_count > 1) buf_printf(&b, "(operand %d) ", k);
       put_element(&b, t, node->in[k] + i * plan_elem_bytes(t), op->attr[0] != 0);

@@ -116,7 +116,7 @@ static void put_index(Buf *b, const Type *t, uint32_t element) {
     index[d] = (int32_t)(element % (uint32_t)t->shape[d]);
     element /= (uint32_t)t->shape[d];
   }
-  for (int d = 0; d < rank; d++) buf_printf(b, "%s%d", d ? ", " : "", index[d]);
+  for (int d = 0; d < rank; d++) buf_printf(b, "%s%*d", d ? ", " : "", type_print_width(t, d), index[d]);
   buf_puts(b, ")");
 }
 

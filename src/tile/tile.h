@@ -55,7 +55,13 @@ const Type *type_elem(Context *cx, const Type *t);                        /* the
 const Type *type_with_elem(Context *cx, const Type *t, const Type *elem); /* same shape, other element */
 const Type *type_with_dtype(Context *cx, const Type *t, Dtype d);         /* same shape, numbers of d */
 int64_t type_numel(const Type *t);                                        /* scalars: 1 */
-int type_elem_bytes(const Type *t);                                       /* pointers: 8 */
+/* Characters that device_print gives an index of dim d: those of the largest one, as Triton does. */
+static inline int type_print_width(const Type *t, int d) {
+  int width = 1;
+  for (int32_t last = t->shape[d] - 1; last >= 10; last /= 10) width++;
+  return width;
+}
+int type_elem_bytes(const Type *t); /* pointers: 8 */
 bool type_same_shape(const Type *a, const Type *b);
 const Type *type_pointee(Context *cx, const Type *t); /* of pointers: same shape, one star less */
 void type_print(Buf *out, const Type *t);             /* "f32", "*bf16[64,32]", "i1[8]" */

@@ -442,6 +442,24 @@ class Processes(unittest.TestCase):
         """)
         self.assertEqual(status, 0, said)
 
+    def test_printing(self):
+        program = """
+            import array
+            import nereid.triton as triton, nereid.triton.language as tl
+
+            @triton.jit
+            def kernel(out_ptr):
+                i = tl.arange(0, 2)[:, None] * 16 + tl.arange(0, 16)[None, :]
+                tl.device_print("x", i)
+
+            kernel[(1,)](array.array("i", [0]))
+        """
+        for device in ("cpu", "interp", "sim"):
+            status, said = run(program, NEREID_DEVICE=device)
+            self.assertEqual(status, 0, said)
+            want = [f"pid (0, 0, 0) idx ({i}, {k:2}) x: {16 * i + k}" for i in range(2) for k in range(16)]
+            self.assertEqual(sorted(said.splitlines()), sorted(want), device)
+
     def test_devices_that_check(self):
         program = """
             import sys

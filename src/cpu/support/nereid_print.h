@@ -12,15 +12,17 @@
 #include <stdio.h>
 
 /* kind: 'd' signed, 'u' unsigned, 'f' the bits of a double, 'x' hexadecimal of `width` bits, 'p' pointer, ' ' nothing.
- * Operand `operand` of `operands`; index has `rank` entries. */
+ * Operand `operand` of `operands`; index has `rank` entries, which take `widths` characters. */
 ND_NOINLINE void nd_print(const NereidHost *host, const int32_t program[3], const char *prefix, int operand,
-                          int operands, int rank, const int32_t *index, char kind, int width, uint64_t value) {
+                          int operands, int rank, const int32_t *index, const int *widths, char kind, int width,
+                          uint64_t value) {
   enum { ROOM = 512 }; /* for everything but the prefix and an f64, which has at most 310 digits before the point */
   char text[4096];
   size_t n = (size_t)snprintf(text, sizeof text, "pid (%d, %d, %d)", program[0], program[1], program[2]);
   if (operands) {
     n += (size_t)snprintf(text + n, sizeof text - n, " idx (");
-    for (int d = 0; d < rank; d++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", d ? ", " : "", index[d]);
+    for (int d = 0; d < rank; d++)
+      n += (size_t)snprintf(text + n, sizeof text - n, "%s%*d", d ? ", " : "", widths[d], index[d]);
     n += (size_t)snprintf(text + n, sizeof text - n, ")");
   }
   n += (size_t)snprintf(text + n, sizeof text - n, "%.*s", (int)(sizeof text - ROOM - n), prefix);
