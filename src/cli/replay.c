@@ -200,6 +200,7 @@ static void count_result(Summary *s, const Json *j) {
   char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_get_text(j, "kernel", "?"),
                              json_get_text(j, "detail", ""));
   const char *from = json_get_text(j, "from", NULL);
+  int64_t row = json_get_int(j, "row", 0);
   /* same reason, other kernel: one cause */
   char *key = state == REPLAY_COMPILE_FAILED && text ? strchr(text, ':') : NULL;
   for (int i = 0; i < s->cause_count && text; i++) {
@@ -209,14 +210,18 @@ static void count_result(Summary *s, const Json *j) {
         strcmp(other_key ? other_key : other, key ? key : text))
       continue;
     s->causes[i].count++;
+    if (row < s->causes[i].first_row) { /* workers end in any order */
+      free(s->causes[i].from);
+      s->causes[i].first_row = row;
+      s->causes[i].from = from ? format_string("%s", from) : NULL;
+    }
     free(text);
     return;
   }
   Cause *more = realloc(s->causes, sizeof *more * (size_t)(s->cause_count + 1));
   if (!more || !text) return free(text);
   s->causes = more;
-  s->causes[s->cause_count++] =
-      (Cause){text, state, built, 1, json_get_int(j, "row", 0), from ? format_string("%s", from) : NULL};
+  s->causes[s->cause_count++] = (Cause){text, state, built, 1, row, from ? format_string("%s", from) : NULL};
 }
 
 static int by_count(const void *a, const void *b) {
