@@ -6,10 +6,12 @@
  */
 #define _GNU_SOURCE
 #include "base/base.h"
+#include "base/handlers.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -21,6 +23,33 @@ int64_t clock_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- signal handlers ---------------------------------------------------------------------------------------------- */
+
+static atomic_int holders;
+static void in_child(void *owner) { atomic_store(&holders, 0); } /* the threads that held them are the parent's */
+static ForkHook fork_hook = {.in_child = in_child};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void watch_forks(void) { fork_hook_add(&fork_hook); }
+
+void handlers_hold(HandlerHold *h) {
+  sigset_t all;
+  pthread_once(&once, watch_forks);
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &h->before);
+  atomic_fetch_add(&holders, 1);
+}
+
+void handlers_release(HandlerHold *h) {
+  int error = errno;
+  atomic_fetch_sub(&holders, 1);
+  pthread_sigmask(SIG_SETMASK, &h->before, NULL);
+  errno = error;
+}
+
+void handlers_wait(void) {
+  while (atomic_load(&holders) > 0) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */

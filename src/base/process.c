@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "base/base.h"
+#include "base/handlers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void watch_forks(void) { fork_hook_add(&fork_hook); }
 
 void process_stop_all(void) {
+  handlers_wait(); /* one that has started and is not noted yet */
   for (int i = 0; i < MOST_RUNNING; i++) {
     pid_t pid = atomic_load(&running[i].pid);
     if (pid <= 0) continue;
@@ -146,6 +148,21 @@ static int spawn(const char *const *argv, char *const *environment, int output, 
   return error;
 }
 
+/* Starts argv and notes it for process_stop_all; an errno value. */
+static int spawn_known(const char *const *argv, char *const *environment, int output, int report, Child *c) {
+  HandlerHold hold;
+  handlers_hold(&hold);
+  int error = spawn(argv, environment, output, report, &c->pid);
+  for (int i = 0; !error && i < MOST_RUNNING && !c->slot; i++)
+    if (!atomic_exchange(&running[i].taken, true)) c->slot = &running[i];
+  if (c->slot) {
+    atomic_store(&c->slot->stopped, false);
+    atomic_store(&c->slot->pid, c->pid);
+  }
+  handlers_release(&hold);
+  return error;
+}
+
 static bool start(const char *const *argv, const ProcessOptions *o, bool by_shell, Child *c) {
   static const char script[] = "\"$@\" 3>&-; echo $? >&3";
   const char *words[MOST_WORDS + 5] = {"/bin/sh", "-c", script, "sh"};
@@ -157,7 +174,7 @@ static bool start(const char *const *argv, const ProcessOptions *o, bool by_shel
   int error = by_shell && !pipe_above(report) ? errno : 0;
   char *tmp = NULL, **environment = error ? NULL : environment_for(o, &tmp);
   if (!error && !environment) error = ENOMEM;
-  if (!error) error = spawn(by_shell ? words : words + 4, environment, output[1], report[1], &c->pid);
+  if (!error) error = spawn_known(by_shell ? words : words + 4, environment, output[1], report[1], c);
   free(environment);
   free(tmp);
   close(output[1]);
@@ -168,12 +185,6 @@ static bool start(const char *const *argv, const ProcessOptions *o, bool by_shel
     return errno = error, false;
   }
   c->output = output[0], c->report = report[0];
-  for (int i = 0; i < MOST_RUNNING && !c->slot; i++)
-    if (!atomic_exchange(&running[i].taken, true)) c->slot = &running[i];
-  if (c->slot) {
-    atomic_store(&c->slot->stopped, false);
-    atomic_store(&c->slot->pid, c->pid);
-  }
   return true;
 }
 

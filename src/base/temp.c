@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "base/base.h"
+#include "base/handlers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -89,6 +90,7 @@ static void remove_folder(const char *path) {
 }
 
 void temp_remove_all(void) {
+  handlers_wait(); /* one that is there and not noted yet */
   for (int i = 0; i < MOST_FOLDERS; i++)
     if (atomic_load(&known[i].used)) remove_folder(known[i].path);
 }
@@ -117,6 +119,22 @@ static void sweep(const char *parent) {
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
+/* Makes the folder of path, which ends with XXXXXX, and notes it for temp_remove_all; false with errno. */
+static bool make_known(TempFolder *t, char *path) {
+  HandlerHold hold;
+  size_t n = strlen(path) + 1;
+  handlers_hold(&hold);
+  bool made = mkdtemp(path) != NULL;
+  for (int i = 0; made && i < MOST_FOLDERS && t->slot < 0 && n <= sizeof known[i].path; i++) {
+    if (atomic_exchange(&known[i].taken, true)) continue;
+    t->slot = i;
+    memcpy(known[i].path, path, n);
+    atomic_store(&known[i].used, true);
+  }
+  handlers_release(&hold);
+  return made;
+}
+
 bool temp_create(TempFolder *t, const char *parent) {
   *t = (TempFolder){.lock = -1, .slot = -1};
   if (!parent) parent = temp_place();
@@ -126,7 +144,7 @@ bool temp_create(TempFolder *t, const char *parent) {
   char *path = malloc(n);
   if (!path) return errno = ENOMEM, false;
   snprintf(path, n, "%s/%sXXXXXX", parent, prefix);
-  if (!mkdtemp(path)) {
+  if (!make_known(t, path)) {
     int error = errno;
     free(path);
     return errno = error, false;
@@ -134,12 +152,6 @@ bool temp_create(TempFolder *t, const char *parent) {
   t->path = path;
   t->lock = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (t->lock >= 0) flock(t->lock, LOCK_EX | LOCK_NB); /* where there are no locks, nothing is swept */
-  for (int i = 0; i < MOST_FOLDERS && t->slot < 0 && n <= sizeof known[i].path; i++) {
-    if (atomic_exchange(&known[i].taken, true)) continue;
-    t->slot = i;
-    memcpy(known[i].path, path, n);
-    atomic_store(&known[i].used, true);
-  }
   return true;
 }
 
@@ -160,7 +172,10 @@ int temp_file(void) {
   char path[PATH_MAX];
   if ((size_t)snprintf(path, sizeof path, "%s/nereid-XXXXXX", temp_place()) >= sizeof path)
     return errno = ENAMETOOLONG, -1;
+  HandlerHold hold;
+  handlers_hold(&hold);
   int fd = mkostemp(path, O_CLOEXEC);
   if (fd >= 0) unlink(path);
+  handlers_release(&hold);
   return fd;
 }

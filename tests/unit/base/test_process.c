@@ -5,10 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -99,7 +102,7 @@ static bool is_running(long pid) {
 }
 
 static bool ends_soon(long pid) {
-  for (int i = 0; i < 10000 && is_running(pid); i++) usleep(1000);
+  for (int i = 0; i < 600000 && is_running(pid); i++) usleep(1000);
   return !is_running(pid);
 }
 
@@ -159,6 +162,79 @@ static void test_stop(void **state) {
   assert_true(statuses_are_told());
 }
 
+/* ---- a signal as soon as a program or a folder is there, before it could be noted anywhere ---- */
+
+static atomic_int wanted; /* a signal: 0 none, 1 to this thread, 2 to the other one */
+static atomic_bool begun, ended, leave;
+static pthread_t other;
+
+static void on_signal(int number) {
+  int error = errno;
+  atomic_store(&begun, true);
+  process_stop_all();
+  temp_remove_all();
+  atomic_store(&ended, true);
+  errno = error;
+}
+
+static void interrupt(void) {
+  int whom = atomic_exchange(&wanted, 0);
+  if (whom == 1) raise(SIGUSR1);
+  if (whom != 2) return;
+  pthread_kill(other, SIGUSR1);
+  while (!atomic_load(&begun)) usleep(100);
+}
+
+/* In place of the C library's. */
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
+                 char *const *argv, char *const *env) {
+  int (*real)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *,
+              char *const *);
+  *(void **)&real = dlsym(RTLD_NEXT, "posix_spawnp");
+  int error = real(pid, file, actions, attr, argv, env);
+  interrupt();
+  return error;
+}
+
+char *mkdtemp(char *path) {
+  char *(*real)(char *);
+  *(void **)&real = dlsym(RTLD_NEXT, "mkdtemp");
+  char *made = real(path);
+  interrupt();
+  return made;
+}
+
+static void *be_interrupted(void *arg) {
+  while (!atomic_load(&leave)) usleep(100);
+  return NULL;
+}
+
+static void test_interrupted(void **state) {
+  static const char *const five[] = {"/bin/sh", "-c", "exit 5", NULL}, *const endless[] = {"sleep", "1000", NULL};
+  struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+  sigaction(SIGUSR1, &act, &before);
+  atomic_store(&leave, false);
+  assert_int_equal(pthread_create(&other, NULL, be_interrupted, NULL), 0);
+  for (int whom = 1; whom <= 2; whom++) {
+    atomic_store(&begun, false);
+    atomic_store(&wanted, whom);
+    assert_int_equal(process_run(whom == 1 ? five : endless, NULL), -1);
+    assert_int_equal(errno, ECANCELED);
+    TempFolder t;
+    atomic_store(&begun, false);
+    atomic_store(&ended, false);
+    atomic_store(&wanted, whom);
+    assert_true(temp_create(&t, NULL));
+    while (!atomic_load(&ended)) usleep(100);
+    assert_int_not_equal(access(t.path, F_OK), 0);
+    temp_remove(&t);
+  }
+  atomic_store(&leave, true);
+  pthread_join(other, NULL);
+  sigaction(SIGUSR1, &before, NULL);
+  assert_int_equal(process_run(five, NULL), 5);
+}
+
 static void test_no_stdio(void **state) {
   pid_t child = fork();
   if (!child) {
@@ -203,9 +279,10 @@ static void test_environment(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sigchld),    cmocka_unit_test(test_reaper_thread), cmocka_unit_test(test_blocked_signals),
-      cmocka_unit_test(test_time_limit), cmocka_unit_test(test_left_running),  cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_no_stdio),   cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_environment),
+      cmocka_unit_test(test_sigchld),     cmocka_unit_test(test_reaper_thread), cmocka_unit_test(test_blocked_signals),
+      cmocka_unit_test(test_time_limit),  cmocka_unit_test(test_left_running),  cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_no_stdio),    cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_environment),
+      cmocka_unit_test(test_interrupted),
   };
   return cmocka_run_group_tests_name("process", tests, NULL, NULL);
 }
