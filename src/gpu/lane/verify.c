@@ -344,97 +344,124 @@ static void check_tensor(Verifier *v, const LaneOp *op) {
   check_offset(v, op);
 }
 
-static void check_attrs(Verifier *v, const LaneOp *op) {
-  int width = lane_kind_info[op->kind].bits;
-  switch (op->code) {
-    case LANE_CONST:
-      if ((uint64_t)op->imm & ~lane_type_mask(lane_kind_info[op->kind].type))
-        wrong(v, op, "the number does not fit into %s", lane_kind_info[op->kind].name);
-      break;
-    case LANE_PARAM:
-      if (op->imm < 0 || op->imm >= v->f->param_count) wrong(v, op, "there is no parameter %lld", (long long)op->imm);
-      if (op->out[0]->type != v->f->params[op->imm]->type)
-        wrong(v, op, "the parameter is %s", type_name(v->f->params[op->imm]->type));
-      break;
-    case LANE_SHARED:
-      if (op->buffer < 0 || op->buffer >= v->f->buffers.n) wrong(v, op, "there is no buffer %d", op->buffer);
-      break;
-    case LANE_BFE:
-    case LANE_BFI:
-      if (op->bit >= width || op->bits < 1 || op->bits > width)
-        wrong(v, op, "bits [%d, %d + %d) of %d", op->bit, op->bit, op->bits, width);
-      break;
-    case LANE_CVT:
-    case LANE_CVT2:
-    case LANE_CVT1X2: check_conversion(v, op); break;
-    case LANE_LD:
-    case LANE_ST:
-    case LANE_ATOM: check_memory(v, op); break;
-    case LANE_SHFL:
-      if (!is_power((int)(op->imm & 63)) || op->imm < 1 || op->imm > 32)
-        wrong(v, op, "a segment of %lld lanes", (long long)op->imm);
-      break;
-    case LANE_LDMATRIX:
-      if (op->space != SPACE_SHARED) wrong(v, op, "it reads shared memory only");
-      if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
-      check_offset(v, op);
-      break;
-    case LANE_MMA: check_mma(v, op); break;
-    case LANE_WGMMA:
-      check_wgmma(v, op);
-      check_group(v, op);
-      break;
-    case LANE_MBAR_WAIT:
-      if (op->guard) wrong(v, op, "it cannot have a guard");
-      /* FALLTHROUGH */
-    case LANE_MBAR_INIT:
-    case LANE_MBAR_ARRIVE:
-    case LANE_MBAR_EXPECT:
-    case LANE_TMEM_COMMIT:
-      if (op->space != SPACE_SHARED) wrong(v, op, "an mbarrier is in shared memory");
-      if (op->imm % 8) wrong(v, op, "an mbarrier is aligned to 8 bytes");
-      check_offset(v, op);
-      break;
-    case LANE_TENSOR_LOAD:
-    case LANE_TENSOR_STORE:
-    case LANE_TENSOR_RED: check_tensor(v, op); break;
-    case LANE_TMEM_ALLOC:
-      if (op->space != SPACE_SHARED) wrong(v, op, "the address goes to shared memory");
-      check_offset(v, op);
-      /* FALLTHROUGH */
-    case LANE_TMEM_DEALLOC:
-      if (!is_power(op->columns) || op->columns < 32 || op->columns > 512) wrong(v, op, "%d columns", op->columns);
-      break;
-    case LANE_TMEM_MMA: check_tmem_mma(v, op); break;
-    case LANE_TMEM_LD: check_tmem_access(v, op, op->out_count); break;
-    case LANE_TMEM_ST: check_tmem_access(v, op, op->in_count - 1); break;
-    case LANE_SETMAXNREG:
-      if (op->imm < 24 || op->imm > 256 || op->imm % 8) wrong(v, op, "%lld registers", (long long)op->imm);
-      check_group(v, op);
-      break;
-    case LANE_BARRIER:
-    case LANE_BARRIER_ARRIVE: check_barrier(v, op); break;
-    case LANE_TMEM_WAIT_LD:
-    case LANE_WGMMA_WAIT:
-      if (op->in_count != op->out_count) wrong(v, op, "%d operands and %d results", op->in_count, op->out_count);
-      break;
-    case LANE_CP_ASYNC:
-      if (op->space != SPACE_SHARED) wrong(v, op, "it writes shared memory");
-      if (op->bits != 32 && op->bits != 64 && op->bits != 128) wrong(v, op, "a copy of %d bits", op->bits);
-      check_offset(v, op);
-      break;
-    case LANE_SHARED_READ:
-      if (op->buffer < 0 || op->buffer >= v->f->buffers.n) wrong(v, op, "there is no buffer %d", op->buffer);
-      break;
-    case LANE_REDUX:
-      if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");
-      break;
-    case LANE_ASM:
-      if (!op->text) wrong(v, op, "it has no text");
-      break;
-    default: break;
-  }
+static void check_const(Verifier *v, const LaneOp *op) {
+  if ((uint64_t)op->imm & ~lane_type_mask(lane_kind_info[op->kind].type))
+    wrong(v, op, "the number does not fit into %s", lane_kind_info[op->kind].name);
 }
+
+static void check_param(Verifier *v, const LaneOp *op) {
+  if (op->imm < 0 || op->imm >= v->f->param_count) wrong(v, op, "there is no parameter %lld", (long long)op->imm);
+  if (op->out[0]->type != v->f->params[op->imm]->type)
+    wrong(v, op, "the parameter is %s", type_name(v->f->params[op->imm]->type));
+}
+
+static void check_buffer(Verifier *v, const LaneOp *op) {
+  if (op->buffer < 0 || op->buffer >= v->f->buffers.n) wrong(v, op, "there is no buffer %d", op->buffer);
+}
+
+static void check_bits(Verifier *v, const LaneOp *op) {
+  int width = lane_kind_info[op->kind].bits;
+  if (op->bit >= width || op->bits < 1 || op->bits > width)
+    wrong(v, op, "bits [%d, %d + %d) of %d", op->bit, op->bit, op->bits, width);
+}
+
+static void check_shuffle(Verifier *v, const LaneOp *op) {
+  if (!is_power((int)(op->imm & 63)) || op->imm < 1 || op->imm > 32)
+    wrong(v, op, "a segment of %lld lanes", (long long)op->imm);
+}
+
+static void check_ldmatrix(Verifier *v, const LaneOp *op) {
+  if (op->space != SPACE_SHARED) wrong(v, op, "it reads shared memory only");
+  if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
+  check_offset(v, op);
+}
+
+static void check_mbar(Verifier *v, const LaneOp *op) {
+  if (op->code == LANE_MBAR_WAIT && op->guard) wrong(v, op, "it cannot have a guard");
+  if (op->space != SPACE_SHARED) wrong(v, op, "an mbarrier is in shared memory");
+  if (op->imm % 8) wrong(v, op, "an mbarrier is aligned to 8 bytes");
+  check_offset(v, op);
+}
+
+static void check_tmem_columns(Verifier *v, const LaneOp *op) {
+  if (op->code == LANE_TMEM_ALLOC) {
+    if (op->space != SPACE_SHARED) wrong(v, op, "the address goes to shared memory");
+    check_offset(v, op);
+  }
+  if (!is_power(op->columns) || op->columns < 32 || op->columns > 512) wrong(v, op, "%d columns", op->columns);
+}
+
+static void check_tmem_ld(Verifier *v, const LaneOp *op) { check_tmem_access(v, op, op->out_count); }
+static void check_tmem_st(Verifier *v, const LaneOp *op) { check_tmem_access(v, op, op->in_count - 1); }
+
+static void check_setmaxnreg(Verifier *v, const LaneOp *op) {
+  if (op->imm < 24 || op->imm > 256 || op->imm % 8) wrong(v, op, "%lld registers", (long long)op->imm);
+  check_group(v, op);
+}
+
+static void check_handed_on(Verifier *v, const LaneOp *op) {
+  if (op->in_count != op->out_count) wrong(v, op, "%d operands and %d results", op->in_count, op->out_count);
+}
+
+static void check_cp_async(Verifier *v, const LaneOp *op) {
+  if (op->space != SPACE_SHARED) wrong(v, op, "it writes shared memory");
+  if (op->bits != 32 && op->bits != 64 && op->bits != 128) wrong(v, op, "a copy of %d bits", op->bits);
+  check_offset(v, op);
+}
+
+static void check_warpgroup_mma(Verifier *v, const LaneOp *op) {
+  check_wgmma(v, op);
+  check_group(v, op);
+}
+
+static void check_redux(Verifier *v, const LaneOp *op) {
+  if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");
+}
+
+static void check_asm(Verifier *v, const LaneOp *op) {
+  if (!op->text) wrong(v, op, "it has no text");
+}
+
+/* What is asked of the attributes of an operation, beyond its rule. */
+static void (*const attr_checks[LANE_COUNT])(Verifier *v, const LaneOp *op) = {
+    [LANE_CONST] = check_const,
+    [LANE_PARAM] = check_param,
+    [LANE_SHARED] = check_buffer,
+    [LANE_SHARED_READ] = check_buffer,
+    [LANE_BFE] = check_bits,
+    [LANE_BFI] = check_bits,
+    [LANE_CVT] = check_conversion,
+    [LANE_CVT2] = check_conversion,
+    [LANE_CVT1X2] = check_conversion,
+    [LANE_LD] = check_memory,
+    [LANE_ST] = check_memory,
+    [LANE_ATOM] = check_memory,
+    [LANE_SHFL] = check_shuffle,
+    [LANE_LDMATRIX] = check_ldmatrix,
+    [LANE_MMA] = check_mma,
+    [LANE_WGMMA] = check_warpgroup_mma,
+    [LANE_WGMMA_WAIT] = check_handed_on,
+    [LANE_MBAR_INIT] = check_mbar,
+    [LANE_MBAR_ARRIVE] = check_mbar,
+    [LANE_MBAR_EXPECT] = check_mbar,
+    [LANE_MBAR_WAIT] = check_mbar,
+    [LANE_TENSOR_LOAD] = check_tensor,
+    [LANE_TENSOR_STORE] = check_tensor,
+    [LANE_TENSOR_RED] = check_tensor,
+    [LANE_TMEM_COMMIT] = check_mbar,
+    [LANE_TMEM_ALLOC] = check_tmem_columns,
+    [LANE_TMEM_DEALLOC] = check_tmem_columns,
+    [LANE_TMEM_MMA] = check_tmem_mma,
+    [LANE_TMEM_LD] = check_tmem_ld,
+    [LANE_TMEM_ST] = check_tmem_st,
+    [LANE_TMEM_WAIT_LD] = check_handed_on,
+    [LANE_SETMAXNREG] = check_setmaxnreg,
+    [LANE_BARRIER] = check_barrier,
+    [LANE_BARRIER_ARRIVE] = check_barrier,
+    [LANE_CP_ASYNC] = check_cp_async,
+    [LANE_REDUX] = check_redux,
+    [LANE_ASM] = check_asm,
+};
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
@@ -535,7 +562,7 @@ static void check_block(Verifier *v, const LaneBlock *block) {
     check_counts(v, op);
     check_operands(v, op);
     check_results(v, op);
-    check_attrs(v, op);
+    if (attr_checks[op->code]) attr_checks[op->code](v, op);
     LaneEffect effect = lane_info[op->code].effect;
     if (effect == LE_END && (op->next || !block->parent)) wrong(v, op, "it does not end a body");
     if (effect == LE_CONVERGED && v->divergent) wrong(v, op, "it stands under control that is not uniform");

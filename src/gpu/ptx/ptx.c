@@ -119,90 +119,102 @@ static void ptx_unpack(Ptx *p, const LaneOp *op) {
   put(p, ";\n");
 }
 
+static void print_param(Ptx *p, const LaneOp *op) { ptx_param(p, op->out[0], (int)op->imm); }
+
+static void print_move(Ptx *p, const LaneOp *op) {
+  ptx_move(p, op->out[0]->type, NULL, ptx_reg(p, op->out[0]), ptx_arg(p, op->in[0], lane_bits_kind(op->in[0]->type)));
+}
+
+static void print_wait_group(Ptx *p, const LaneOp *op) {
+  ptx_open(p, NULL, "cp.async.wait_group");
+  ptx_args_of(p, ptx_int(op->imm));
+}
+
+static void print_exit(Ptx *p, const LaneOp *op) {
+  ptx_open(p, op, "exit");
+  ptx_args(p, 0, NULL);
+}
+
+static void print_nothing(Ptx *p, const LaneOp *op) {}
+
+/* What prints an operation: a text of its own, or a function; arithmetic where there is neither. */
+static const struct Printer {
+  void (*print)(Ptx *p, const LaneOp *op);
+  const char *text;
+} printers[LANE_COUNT] = {
+    [LANE_PARAM] = {print_param},
+    [LANE_SPECIAL] = {ptx_special},
+    [LANE_SHARED] = {ptx_shared},
+    [LANE_SHARED_READ] = {print_nothing},
+    [LANE_PACK] = {ptx_pack},
+    [LANE_UNPACK] = {ptx_unpack},
+    [LANE_MOVE] = {print_move},
+    [LANE_SETP] = {ptx_setp},
+    [LANE_SELECT] = {ptx_select},
+    [LANE_CVT] = {ptx_cvt},
+    [LANE_CVT2] = {ptx_cvt2},
+    [LANE_CVT1X2] = {ptx_cvt1x2},
+    [LANE_LD] = {ptx_load},
+    [LANE_ST] = {ptx_store},
+    [LANE_ATOM] = {ptx_atomic},
+    [LANE_SHFL] = {ptx_shuffle},
+    [LANE_VOTE] = {ptx_vote},
+    [LANE_REDUX] = {ptx_redux},
+    [LANE_LDMATRIX] = {ptx_ldmatrix},
+    [LANE_MMA] = {ptx_mma},
+    [LANE_WGMMA] = {ptx_wgmma},
+    [LANE_WGMMA_WAIT] = {ptx_wgmma_wait},
+    [LANE_WGMMA_FENCE] = {.text = "wgmma.fence.sync.aligned"},
+    [LANE_WGMMA_COMMIT] = {.text = "wgmma.commit_group.sync.aligned"},
+    [LANE_FENCE_PROXY] = {.text = "fence.proxy.async.shared::cta"},
+    [LANE_CP_ASYNC] = {ptx_cp_async},
+    [LANE_CP_COMMIT] = {.text = "cp.async.commit_group"},
+    [LANE_CP_WAIT] = {print_wait_group},
+    [LANE_MBAR_INIT] = {ptx_mbar},
+    [LANE_MBAR_ARRIVE] = {ptx_mbar},
+    [LANE_MBAR_EXPECT] = {ptx_mbar},
+    [LANE_MBAR_WAIT] = {ptx_mbar},
+    [LANE_TENSOR_LOAD] = {ptx_tensor},
+    [LANE_TENSOR_STORE] = {ptx_tensor},
+    [LANE_TENSOR_RED] = {ptx_tensor},
+    [LANE_FENCE_MBAR] = {ptx_bulk},
+    [LANE_BULK_COMMIT] = {ptx_bulk},
+    [LANE_BULK_WAIT] = {ptx_bulk},
+    [LANE_PREFETCH_MAP] = {ptx_bulk},
+    [LANE_ELECT] = {ptx_bulk},
+    [LANE_SETMAXNREG] = {ptx_bulk},
+    [LANE_TMEM_MMA] = {ptx_tmem},
+    [LANE_TMEM_COMMIT] = {ptx_tmem},
+    [LANE_TMEM_ALLOC] = {ptx_tmem},
+    [LANE_TMEM_RELINQUISH] = {ptx_tmem},
+    [LANE_TMEM_DEALLOC] = {ptx_tmem},
+    [LANE_TMEM_LD] = {ptx_tmem},
+    [LANE_TMEM_ST] = {ptx_tmem},
+    [LANE_TMEM_WAIT_LD] = {ptx_tmem},
+    [LANE_TMEM_WAIT_ST] = {ptx_tmem},
+    [LANE_TMEM_FENCE_BEFORE] = {ptx_tmem},
+    [LANE_TMEM_FENCE_AFTER] = {ptx_tmem},
+    [LANE_BARRIER] = {ptx_barrier},
+    [LANE_BARRIER_ARRIVE] = {ptx_barrier},
+    [LANE_FENCE] = {ptx_fence},
+    [LANE_FOR] = {ptx_for},
+    [LANE_WHILE] = {ptx_while},
+    [LANE_IF] = {ptx_if},
+    [LANE_EXIT] = {print_exit},
+    [LANE_RECORD_OPEN] = {ptx_record},
+    [LANE_RECORD] = {ptx_record},
+    [LANE_RECORD_CLOSE] = {ptx_record},
+    [LANE_ASM] = {ptx_asm},
+};
+
 static void print_op(Ptx *p, const LaneOp *op) {
   if (op->code == LANE_CONST) return;
   if (p->lines) put_line(p, op->span);
-  switch (op->code) {
-    case LANE_PARAM: ptx_param(p, op->out[0], (int)op->imm); break;
-    case LANE_SPECIAL: ptx_special(p, op); break;
-    case LANE_SHARED: ptx_shared(p, op); break;
-    case LANE_PACK: ptx_pack(p, op); break;
-    case LANE_UNPACK: ptx_unpack(p, op); break;
-    case LANE_MOVE:
-      ptx_move(p, op->out[0]->type, NULL, ptx_reg(p, op->out[0]),
-               ptx_arg(p, op->in[0], lane_bits_kind(op->in[0]->type)));
-      break;
-    case LANE_SETP: ptx_setp(p, op); break;
-    case LANE_SELECT: ptx_select(p, op); break;
-    case LANE_CVT: ptx_cvt(p, op); break;
-    case LANE_CVT2: ptx_cvt2(p, op); break;
-    case LANE_CVT1X2: ptx_cvt1x2(p, op); break;
-    case LANE_LD: ptx_load(p, op); break;
-    case LANE_ST: ptx_store(p, op); break;
-    case LANE_ATOM: ptx_atomic(p, op); break;
-    case LANE_SHFL: ptx_shuffle(p, op); break;
-    case LANE_LDMATRIX: ptx_ldmatrix(p, op); break;
-    case LANE_MMA:
-      ptx_mma(p, op);
-      p->tensor_products++;
-      break;
-    case LANE_WGMMA:
-      ptx_wgmma(p, op);
-      p->tensor_products++;
-      break;
-    case LANE_WGMMA_WAIT: ptx_wgmma_wait(p, op); break;
-    case LANE_CP_ASYNC: ptx_cp_async(p, op); break;
-    case LANE_WGMMA_FENCE: put(p, "\twgmma.fence.sync.aligned;\n"); break;
-    case LANE_WGMMA_COMMIT: put(p, "\twgmma.commit_group.sync.aligned;\n"); break;
-    case LANE_FENCE_PROXY: put(p, "\tfence.proxy.async.shared::cta;\n"); break;
-    case LANE_CP_COMMIT: put(p, "\tcp.async.commit_group;\n"); break;
-    case LANE_CP_WAIT:
-      ptx_open(p, NULL, "cp.async.wait_group");
-      ptx_args_of(p, ptx_int(op->imm));
-      break;
-    case LANE_SHARED_READ: break;
-    case LANE_MBAR_INIT:
-    case LANE_MBAR_ARRIVE:
-    case LANE_MBAR_EXPECT:
-    case LANE_MBAR_WAIT: ptx_mbar(p, op); break;
-    case LANE_TENSOR_LOAD:
-    case LANE_TENSOR_STORE:
-    case LANE_TENSOR_RED: ptx_tensor(p, op); break;
-    case LANE_FENCE_MBAR:
-    case LANE_BULK_COMMIT:
-    case LANE_BULK_WAIT:
-    case LANE_PREFETCH_MAP:
-    case LANE_ELECT:
-    case LANE_SETMAXNREG: ptx_bulk(p, op); break;
-    case LANE_TMEM_MMA: p->tensor_products++; /* FALLTHROUGH */
-    case LANE_TMEM_COMMIT:
-    case LANE_TMEM_ALLOC:
-    case LANE_TMEM_RELINQUISH:
-    case LANE_TMEM_DEALLOC:
-    case LANE_TMEM_LD:
-    case LANE_TMEM_ST:
-    case LANE_TMEM_WAIT_LD:
-    case LANE_TMEM_WAIT_ST:
-    case LANE_TMEM_FENCE_BEFORE:
-    case LANE_TMEM_FENCE_AFTER: ptx_tmem(p, op); break;
-    case LANE_VOTE: ptx_vote(p, op); break;
-    case LANE_REDUX: ptx_redux(p, op); break;
-    case LANE_BARRIER:
-    case LANE_BARRIER_ARRIVE: ptx_barrier(p, op); break;
-    case LANE_FENCE: ptx_fence(p, op); break;
-    case LANE_FOR: ptx_for(p, op); break;
-    case LANE_WHILE: ptx_while(p, op); break;
-    case LANE_IF: ptx_if(p, op); break;
-    case LANE_EXIT:
-      ptx_open(p, op, "exit");
-      ptx_args(p, 0, NULL);
-      break;
-    case LANE_RECORD_OPEN:
-    case LANE_RECORD:
-    case LANE_RECORD_CLOSE: ptx_record(p, op); break;
-    case LANE_ASM: ptx_asm(p, op); break;
-    default: ptx_arith(p, op); break;
-  }
+  const struct Printer *printer = &printers[op->code];
+  if (printer->text) put(p, "\t"), put(p, printer->text), put(p, ";\n");
+  else if (printer->print) printer->print(p, op);
+  else ptx_arith(p, op);
+  p->tensor_products += op->code == LANE_MMA || op->code == LANE_WGMMA || op->code == LANE_TMEM_MMA;
 }
 
 /* ---- the module -------------------------------------------------------------------------------------------------- */

@@ -22,57 +22,74 @@ static GpuClass arithmetic(LaneKind k) {
   }
 }
 
+/* Of an operation that is in one class wherever it stands, that class and 1; of others 0. */
+static const uint8_t classes[LANE_COUNT] = {
+    [LANE_LDMATRIX] = GC_LOAD_SHARED + 1,
+    [LANE_MMA] = GC_TENSOR + 1,
+    [LANE_WGMMA] = GC_TENSOR + 1,
+    [LANE_TMEM_MMA] = GC_TENSOR + 1,
+    [LANE_TMEM_LD] = GC_LOAD_SHARED + 1,
+    [LANE_TMEM_ST] = GC_STORE_SHARED + 1,
+    [LANE_TENSOR_LOAD] = GC_COPY + 1,
+    [LANE_TENSOR_STORE] = GC_COPY + 1,
+    [LANE_TENSOR_RED] = GC_COPY + 1,
+    [LANE_CP_ASYNC] = GC_COPY + 1,
+    [LANE_ATOM] = GC_ATOMIC + 1,
+    [LANE_SHFL] = GC_SHUFFLE + 1,
+    [LANE_VOTE] = GC_SHUFFLE + 1,
+    [LANE_REDUX] = GC_SHUFFLE + 1,
+    [LANE_MBAR_INIT] = GC_BARRIER + 1,
+    [LANE_MBAR_ARRIVE] = GC_BARRIER + 1,
+    [LANE_MBAR_EXPECT] = GC_BARRIER + 1,
+    [LANE_MBAR_WAIT] = GC_BARRIER + 1,
+    [LANE_FENCE_MBAR] = GC_BARRIER + 1,
+    [LANE_BULK_COMMIT] = GC_BARRIER + 1,
+    [LANE_BULK_WAIT] = GC_BARRIER + 1,
+    [LANE_SETMAXNREG] = GC_BARRIER + 1,
+    [LANE_BARRIER_ARRIVE] = GC_BARRIER + 1,
+    [LANE_BARRIER] = GC_BARRIER + 1,
+    [LANE_FENCE] = GC_BARRIER + 1,
+    [LANE_FENCE_PROXY] = GC_BARRIER + 1,
+    [LANE_WGMMA_FENCE] = GC_BARRIER + 1,
+    [LANE_WGMMA_COMMIT] = GC_BARRIER + 1,
+    [LANE_WGMMA_WAIT] = GC_BARRIER + 1,
+    [LANE_TMEM_COMMIT] = GC_BARRIER + 1,
+    [LANE_TMEM_ALLOC] = GC_BARRIER + 1,
+    [LANE_TMEM_RELINQUISH] = GC_BARRIER + 1,
+    [LANE_TMEM_DEALLOC] = GC_BARRIER + 1,
+    [LANE_TMEM_WAIT_LD] = GC_BARRIER + 1,
+    [LANE_TMEM_WAIT_ST] = GC_BARRIER + 1,
+    [LANE_TMEM_FENCE_BEFORE] = GC_BARRIER + 1,
+    [LANE_TMEM_FENCE_AFTER] = GC_BARRIER + 1,
+    [LANE_CP_COMMIT] = GC_BARRIER + 1,
+    [LANE_CP_WAIT] = GC_BARRIER + 1,
+    [LANE_FOR] = GC_CONTROL + 1,
+    [LANE_WHILE] = GC_CONTROL + 1,
+    [LANE_IF] = GC_CONTROL + 1,
+    [LANE_YIELD] = GC_CONTROL + 1,
+    [LANE_CONDITION] = GC_CONTROL + 1,
+    [LANE_EXIT] = GC_CONTROL + 1,
+    [LANE_ASM] = GC_ASM + 1,
+    [LANE_CVT] = GC_CONVERT + 1,
+    [LANE_CVT2] = GC_CONVERT + 1,
+    [LANE_CVT1X2] = GC_CONVERT + 1,
+    [LANE_ROUND] = GC_CONVERT + 1,
+    [LANE_MIN] = GC_SELECT + 1,
+    [LANE_MAX] = GC_SELECT + 1,
+    [LANE_SETP] = GC_SELECT + 1,
+    [LANE_SELECT] = GC_SELECT + 1,
+    [LANE_MOVE] = GC_SELECT + 1,
+    [LANE_PRMT] = GC_SELECT + 1,
+    [LANE_PACK] = GC_SELECT + 1,
+    [LANE_UNPACK] = GC_SELECT + 1,
+};
+
 GpuClass gpu_op_class(const LaneOp *op) {
   bool shared = op->space == SPACE_SHARED;
+  if (classes[op->code]) return (GpuClass)(classes[op->code] - 1);
   switch (op->code) {
     case LANE_LD: return shared ? GC_LOAD_SHARED : GC_LOAD_GLOBAL;
     case LANE_ST: return shared ? GC_STORE_SHARED : GC_STORE_GLOBAL;
-    case LANE_LDMATRIX: return GC_LOAD_SHARED;
-    case LANE_MMA:
-    case LANE_WGMMA:
-    case LANE_TMEM_MMA: return GC_TENSOR;
-    case LANE_TMEM_LD: return GC_LOAD_SHARED;
-    case LANE_TMEM_ST: return GC_STORE_SHARED;
-    case LANE_TENSOR_LOAD:
-    case LANE_TENSOR_STORE:
-    case LANE_TENSOR_RED:
-    case LANE_CP_ASYNC: return GC_COPY;
-    case LANE_ATOM: return GC_ATOMIC;
-    case LANE_SHFL:
-    case LANE_VOTE:
-    case LANE_REDUX: return GC_SHUFFLE;
-    case LANE_MBAR_INIT:
-    case LANE_MBAR_ARRIVE:
-    case LANE_MBAR_EXPECT:
-    case LANE_MBAR_WAIT:
-    case LANE_FENCE_MBAR:
-    case LANE_BULK_COMMIT:
-    case LANE_BULK_WAIT:
-    case LANE_SETMAXNREG:
-    case LANE_BARRIER_ARRIVE:
-    case LANE_BARRIER:
-    case LANE_FENCE:
-    case LANE_FENCE_PROXY:
-    case LANE_WGMMA_FENCE:
-    case LANE_WGMMA_COMMIT:
-    case LANE_WGMMA_WAIT:
-    case LANE_TMEM_COMMIT:
-    case LANE_TMEM_ALLOC:
-    case LANE_TMEM_RELINQUISH:
-    case LANE_TMEM_DEALLOC:
-    case LANE_TMEM_WAIT_LD:
-    case LANE_TMEM_WAIT_ST:
-    case LANE_TMEM_FENCE_BEFORE:
-    case LANE_TMEM_FENCE_AFTER:
-    case LANE_CP_COMMIT:
-    case LANE_CP_WAIT: return GC_BARRIER;
-    case LANE_FOR:
-    case LANE_WHILE:
-    case LANE_IF:
-    case LANE_YIELD:
-    case LANE_CONDITION:
-    case LANE_EXIT: return GC_CONTROL;
-    case LANE_ASM: return GC_ASM;
     case LANE_SQRT:
     case LANE_RCP:
     case LANE_RSQRT:
@@ -88,18 +105,6 @@ GpuClass gpu_op_class(const LaneOp *op) {
     case LANE_DIV:
     case LANE_NEG:
     case LANE_ABS: return arithmetic(op->kind);
-    case LANE_CVT:
-    case LANE_CVT2:
-    case LANE_CVT1X2:
-    case LANE_ROUND: return GC_CONVERT;
-    case LANE_MIN:
-    case LANE_MAX:
-    case LANE_SETP:
-    case LANE_SELECT:
-    case LANE_MOVE:
-    case LANE_PRMT:
-    case LANE_PACK:
-    case LANE_UNPACK: return GC_SELECT;
     default: return GC_INTEGER;
   }
 }

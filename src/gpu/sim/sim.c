@@ -232,6 +232,98 @@ static bool take_work(SimRun *r, const SimBlock *b) {
                    "the launch takes more operations than limits.operations; let it do less, or raise that limit");
 }
 
+static bool run_special(SimRun *r, const SimOp *o, const SimMask *m) { return special(r, o), true; }
+static bool run_cp_group(SimRun *r, const SimOp *o, const SimMask *m) { return sim_cp_group(r, o, m), true; }
+static bool run_nothing(SimRun *r, const SimOp *o, const SimMask *m) { return true; }
+
+static bool run_fence(SimRun *r, const SimOp *o, const SimMask *m) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  sim_cache_acquire(r, o->op);
+  return true;
+}
+
+static bool run_record(SimRun *r, const SimOp *o, const SimMask *m) {
+  if (r->clocks) sim_record(r, o, m);
+  return true;
+}
+
+static bool run_asm(SimRun *r, const SimOp *o, const SimMask *m) {
+  return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
+}
+
+/* What runs an operation that is neither pure nor control. Where the accesses are only watched, some are shown to who
+ * watches instead, and some passed over. */
+typedef enum { RUNS, IS_SHOWN, IS_PASSED } Watched;
+static const struct Runner {
+  bool (*run)(SimRun *r, const SimOp *o, const SimMask *m);
+  Watched watched;
+} runners[LANE_COUNT] = {
+    [LANE_SPECIAL] = {run_special},
+    [LANE_LD] = {sim_load, IS_SHOWN},
+    [LANE_ST] = {sim_store, IS_SHOWN},
+    [LANE_ATOM] = {sim_atomic, IS_SHOWN},
+    [LANE_LDMATRIX] = {sim_converged, IS_SHOWN},
+    [LANE_CP_ASYNC] = {sim_cp_async, IS_SHOWN},
+    [LANE_CP_COMMIT] = {run_cp_group, IS_PASSED},
+    [LANE_CP_WAIT] = {run_cp_group, IS_PASSED},
+    [LANE_FENCE_PROXY] = {run_cp_group, IS_PASSED},
+    [LANE_SHARED_READ] = {run_nothing},
+    [LANE_PREFETCH_MAP] = {run_nothing},
+    [LANE_MBAR_INIT] = {sim_mbar, IS_PASSED},
+    [LANE_MBAR_ARRIVE] = {sim_mbar, IS_PASSED},
+    [LANE_MBAR_EXPECT] = {sim_mbar, IS_PASSED},
+    [LANE_MBAR_WAIT] = {sim_mbar, IS_PASSED},
+    [LANE_FENCE_MBAR] = {sim_mbar, IS_PASSED},
+    [LANE_TENSOR_LOAD] = {sim_tensor, IS_PASSED},
+    [LANE_TENSOR_STORE] = {sim_tensor, IS_PASSED},
+    [LANE_TENSOR_RED] = {sim_tensor, IS_PASSED},
+    [LANE_BULK_COMMIT] = {sim_bulk_group, IS_PASSED},
+    [LANE_BULK_WAIT] = {sim_bulk_group, IS_PASSED},
+    [LANE_TMEM_COMMIT] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_ALLOC] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_RELINQUISH] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_DEALLOC] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_MMA] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_LD] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_ST] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_WAIT_LD] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_WAIT_ST] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_FENCE_BEFORE] = {sim_tmem, IS_PASSED},
+    [LANE_TMEM_FENCE_AFTER] = {sim_tmem, IS_PASSED},
+    [LANE_BARRIER_ARRIVE] = {sim_converged},
+    [LANE_SETMAXNREG] = {sim_converged},
+    [LANE_ELECT] = {sim_converged},
+    [LANE_WGMMA] = {sim_converged},
+    [LANE_WGMMA_FENCE] = {sim_converged},
+    [LANE_WGMMA_COMMIT] = {sim_converged},
+    [LANE_WGMMA_WAIT] = {sim_converged},
+    [LANE_MMA] = {sim_converged},
+    [LANE_SHFL] = {sim_converged},
+    [LANE_VOTE] = {sim_converged},
+    [LANE_REDUX] = {sim_converged},
+    [LANE_BARRIER] = {sim_converged},
+    [LANE_FENCE] = {run_fence},
+    [LANE_RECORD_OPEN] = {run_record},
+    [LANE_RECORD] = {run_record},
+    [LANE_RECORD_CLOSE] = {run_record},
+    [LANE_ASM] = {run_asm, IS_SHOWN},
+};
+
+static bool run_op(SimRun *r, const SimOp *o, SimMask *m, int depth) {
+  const struct Runner *runner = &runners[o->op->code];
+  if (runner->run) {
+    if (!r->o->watch || runner->watched == RUNS) return runner->run(r, o, m);
+    return runner->watched == IS_PASSED || sim_look(r, o, m);
+  }
+  switch (o->op->code) {
+    case LANE_FOR: return run_for(r, o, m, depth);
+    case LANE_WHILE: return run_while(r, o, m, depth);
+    case LANE_IF: return run_if(r, o, m, depth);
+    case LANE_EXIT: return leave(r, o, m), true;
+    default: return sim_fault(r, o->op, -1, "the simulator does not know '%s'", lane_info[o->op->code].name);
+  }
+}
+
 static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m, int depth) {
   for (int i = begin; i < end; i++) {
     const SimOp *o = &b->ops[i];
@@ -241,75 +333,8 @@ static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m
       continue;
     }
     if (r->apart && !sim_pause(r)) return false;
-    bool ok = true;
     int live = r->live;
-    switch (o->op->code) {
-      case LANE_SPECIAL: special(r, o); break;
-      case LANE_LD: ok = r->o->watch ? sim_look(r, o, m) : sim_load(r, o, m); break;
-      case LANE_ST: ok = r->o->watch ? sim_look(r, o, m) : sim_store(r, o, m); break;
-      case LANE_ATOM: ok = r->o->watch ? sim_look(r, o, m) : sim_atomic(r, o, m); break;
-      case LANE_LDMATRIX: ok = r->o->watch ? sim_look(r, o, m) : sim_converged(r, o, m); break;
-      case LANE_CP_ASYNC: ok = r->o->watch ? sim_look(r, o, m) : sim_cp_async(r, o, m); break;
-      case LANE_CP_COMMIT:
-      case LANE_CP_WAIT:
-      case LANE_FENCE_PROXY:
-        if (!r->o->watch) sim_cp_group(r, o, m);
-        break;
-      case LANE_SHARED_READ:
-      case LANE_PREFETCH_MAP: break;
-      case LANE_MBAR_INIT:
-      case LANE_MBAR_ARRIVE:
-      case LANE_MBAR_EXPECT:
-      case LANE_MBAR_WAIT:
-      case LANE_FENCE_MBAR: ok = r->o->watch || sim_mbar(r, o, m); break;
-      case LANE_TENSOR_LOAD:
-      case LANE_TENSOR_STORE:
-      case LANE_TENSOR_RED: ok = r->o->watch || sim_tensor(r, o, m); break;
-      case LANE_BULK_COMMIT:
-      case LANE_BULK_WAIT: ok = r->o->watch || sim_bulk_group(r, o, m); break;
-      case LANE_TMEM_COMMIT:
-      case LANE_TMEM_ALLOC:
-      case LANE_TMEM_RELINQUISH:
-      case LANE_TMEM_DEALLOC:
-      case LANE_TMEM_MMA:
-      case LANE_TMEM_LD:
-      case LANE_TMEM_ST:
-      case LANE_TMEM_WAIT_LD:
-      case LANE_TMEM_WAIT_ST:
-      case LANE_TMEM_FENCE_BEFORE:
-      case LANE_TMEM_FENCE_AFTER: ok = r->o->watch || sim_tmem(r, o, m); break;
-      case LANE_BARRIER_ARRIVE:
-      case LANE_SETMAXNREG:
-      case LANE_ELECT:
-      case LANE_WGMMA:
-      case LANE_WGMMA_FENCE:
-      case LANE_WGMMA_COMMIT:
-      case LANE_WGMMA_WAIT:
-      case LANE_MMA:
-      case LANE_SHFL:
-      case LANE_VOTE:
-      case LANE_REDUX:
-      case LANE_BARRIER: ok = sim_converged(r, o, m); break;
-      case LANE_FENCE:
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        sim_cache_acquire(r, o->op);
-        break;
-      case LANE_FOR: ok = run_for(r, o, m, depth); break;
-      case LANE_WHILE: ok = run_while(r, o, m, depth); break;
-      case LANE_IF: ok = run_if(r, o, m, depth); break;
-      case LANE_EXIT: leave(r, o, m); break;
-      case LANE_RECORD_OPEN:
-      case LANE_RECORD:
-      case LANE_RECORD_CLOSE:
-        if (r->clocks) sim_record(r, o, m);
-        break;
-      case LANE_ASM:
-        if (r->o->watch) ok = sim_look(r, o, m);
-        else return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
-        break;
-      default: return sim_fault(r, o->op, -1, "the simulator does not know '%s'", lane_info[o->op->code].name);
-    }
-    if (!ok) return false;
+    if (!run_op(r, o, m, depth)) return false;
     if (r->live != live) {
       drop_exited(r, m);
       if (!m->count) return true;
