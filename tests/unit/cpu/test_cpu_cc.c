@@ -310,7 +310,7 @@ static void test_killed(void **state) {
     _exit(compile(program(1), &info, &got, &said));
   }
   snprintf(path, sizeof path, "%s/pid", folder);
-  for (int i = 0; i < 60000 && access(path, F_OK) != 0; i++) usleep(1000);
+  for (int i = 0; i < 600000 && access(path, F_OK) != 0; i++) usleep(1000);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
   Buf pid = {0};

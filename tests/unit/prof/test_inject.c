@@ -39,7 +39,7 @@ static void await_timer(void) {
   pid_t self = gettid();
   char want[32], text[8192];
   snprintf(want, sizeof want, "/tid.%d\n", self);
-  for (int i = 0; i < 30000 && sampled != self && getenv("NEREID_PROF_DIR"); i++) {
+  for (int i = 0; i < 300000 && sampled != self && getenv("NEREID_PROF_DIR"); i++) {
     int fd = open("/proc/self/timers", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
     ssize_t n = read(fd, text, sizeof text - 1);
@@ -123,7 +123,7 @@ static void await_written(int64_t bytes) {
   char path[300];
   struct stat st;
   snprintf(path, sizeof path, "%s/%d.trace", getenv("NEREID_PROF_DIR"), getpid());
-  for (int i = 0; i < 600 && (stat(path, &st) || st.st_size < bytes); i++) usleep(50000);
+  for (int i = 0; i < 12000 && (stat(path, &st) || st.st_size < bytes); i++) usleep(50000);
 }
 
 static int be_cuda(const char *end) { /* what cuInit does; then a launch */
