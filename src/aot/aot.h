@@ -8,7 +8,7 @@
  *     write.c      all of it          ──▶  a bundle's bytes
  *     launcher.c                      ──▶  NAME.h, NAME.c
  *
- * What a build holds lies in its context's arena.
+ * What a build holds lies in its context's arena; what was compiled, in arenas of its own.
  */
 #ifndef NEREID_AOT_H
 #define NEREID_AOT_H
@@ -54,6 +54,7 @@ struct nereid_build {
   Bundle content;
   int entry_cap;
   struct AotDoc *docs; /* by entry */
+  VEC(Arena *) kept;   /* what was compiled, each on a thread of its own */
 };
 
 /* signature.c: false, with *why, when the text is wrong. */
@@ -66,15 +67,18 @@ const char *aot_grid_parse(Context *cx, const char *text, const BundleEntry *e, 
 
 /* code.c: aot_targets diag_fail()s in the build's context, aot_compile in the specialization's. */
 typedef struct AotSpecialization {
-  Context *cx; /* of the compilation; what is kept goes into the build's */
+  Context *cx; /* of the compilation */
+  Arena *keep; /* of what is kept */
   nereid_module *module;
   const Call *call;
   const nereid_options *options;
   volatile nereid_status *phase;
 } AotSpecialization;
 void aot_targets(nereid_build *b, const char *text);
-/* Appends v's codes for a target, and, when v has none, its constants; which parameters are written: a bit each. */
-void aot_compile(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v, uint64_t *written);
+/* Appends v's codes for a target, and, when v has none, its constants; which parameters are written: a bit each. Any
+ * number of threads may compile for one build. */
+void aot_compile(const nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
+                 uint64_t *written);
 
 /* write.c, launcher.c: appended to out. */
 void aot_write(const Bundle *b, Arena *a, Buf *out);

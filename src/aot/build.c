@@ -43,6 +43,7 @@ nereid_status nereid_build_create(const nereid_build_options *o, nereid_build **
 
 void nereid_build_free(nereid_build *b) {
   if (!b) return;
+  for (int i = 0; i < b->kept.n; i++) arena_destroy(b->kept.at[i]);
   context_destroy(b->cx);
   free(b);
 }
@@ -62,7 +63,7 @@ static BundleEntry *new_entry(nereid_build *b) {
   return &b->content.entries[b->content.entry_count];
 }
 
-/* ---- one specialization ------------------------------------------------------------------------------------------ */
+/* ---- specializations --------------------------------------------------------------------------------------------- */
 
 typedef struct Wanted {
   nereid_module *module;
@@ -73,33 +74,119 @@ typedef struct Wanted {
   const Chosen *chosen; /* or NULL */
 } Wanted;
 
-static nereid_status compile_for(nereid_build *b, const Wanted *w, const Call *c, const AotTarget *t, BundleVariant *v,
-                                 uint64_t *written, nereid_error **error) {
+/* A variant of an entry that is not compiled yet. */
+typedef struct Pending {
+  BundleVariant *variant;
+  Wanted wanted;
+  Call call;
+} Pending;
+
+/* The variants of one entry. */
+typedef struct Additions {
+  nereid_build *build;
+  VEC(Pending) pending;
+} Additions;
+
+/* One of them for one target. What it makes lies in an arena of its own. */
+typedef struct Job {
+  const nereid_build *build;
+  const Pending *of;
+  const AotTarget *target;
+  BundleVariant made;
+  uint64_t written;
+  Arena *keep;
+  nereid_status status;
+  nereid_error *error;
+} Job;
+
+static void add_variant(Additions *a, BundleVariant *v, const Wanted *w) {
+  vec_push(a->build->cx->arena, &a->pending, (Pending){.variant = v, .wanted = *w});
+}
+
+static nereid_status compile_job(Job *j) {
+  const Wanted *w = &j->of->wanted;
   volatile nereid_status phase = NEREID_BAD_SOURCE, status = NEREID_OK;
   Context *cx = context_within(w->options);
-  if (!cx) return error_out_of_memory(error);
+  if (!cx) return error_out_of_memory(&j->error);
   cx->compiler_seconds = w->options->compiler_seconds;
   if (context_try(cx)) {
-    aot_compile(b, &(AotSpecialization){cx, w->module, c, w->options, &phase}, t, v, written);
+    j->keep = arena_create(cx);
+    aot_compile(j->build, &(AotSpecialization){cx, j->keep, w->module, &j->of->call, w->options, &phase}, j->target,
+                &j->made, &j->written);
     context_end_try(cx);
   } else {
-    status = error_from_context(error, phase, cx);
+    status = error_from_context(&j->error, phase, cx);
   }
   context_destroy(cx);
   return status;
 }
 
-/* In a context_try of the build's; a failure leaves the entry as it was. */
-static nereid_status add_variant(nereid_build *b, BundleEntry *e, const Wanted *w, const BundleVariant *conditions,
-                                 uint64_t *written, nereid_error **error) {
-  Call c;
-  BundleVariant v = *conditions;
-  nereid_status status = call_bind(&c, w->kernel, &device_cpu, w->args, w->arg_count, w->options, error);
-  c.chosen = w->chosen;
-  for (int i = 0; i < b->target_count && !status; i++)
-    status = compile_for(b, w, &c, &b->targets[i], &v, written, error);
-  call_free(&c);
-  if (!status) e->variants[e->variant_count++] = v;
+static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
+  Job *jobs = arg;
+  for (int64_t i = begin; i < end; i++) jobs[i].status = compile_job(&jobs[i]);
+}
+
+/* The codes of a variant for all targets, in their order. */
+static void join_codes(Arena *arena, const Job *jobs, int n, BundleVariant *v, uint64_t *written) {
+  int count = 0;
+  for (int i = 0; i < n; i++) count += jobs[i].made.code_count;
+  v->codes = NEW_N(arena, BundleCode, count + 1);
+  v->constants = jobs[0].made.constants, v->constant_count = jobs[0].made.constant_count;
+  for (int i = 0; i < n; i++) {
+    const BundleVariant *from = &jobs[i].made;
+    if (from->code_count) memcpy(v->codes + v->code_count, from->codes, sizeof *v->codes * (size_t)from->code_count);
+    v->code_count += from->code_count;
+    *written |= jobs[i].written;
+  }
+}
+
+static nereid_status bind_all(Additions *a, nereid_error **error) {
+  nereid_status status = NEREID_OK;
+  for (int i = 0; i < a->pending.n && !status; i++) {
+    Pending *p = &a->pending.at[i];
+    const Wanted *w = &p->wanted;
+    status = call_bind(&p->call, w->kernel, &device_cpu, w->args, w->arg_count, w->options, error);
+    p->call.chosen = w->chosen;
+  }
+  return status;
+}
+
+/* All at once, on all processors. Of what fails the first is told. */
+static nereid_status compile_jobs(nereid_build *b, Job *jobs, int n, nereid_error **error) {
+  Pool *pool = n > 1 ? pool_create(0) : NULL;
+  if (pool) pool_run(pool, n, 1, compile_some, jobs);
+  else compile_some(jobs, 0, n, 0);
+  pool_destroy(pool);
+  nereid_status status = NEREID_OK;
+  for (int i = 0; i < n; i++) {
+    b->kept.n += jobs[i].keep != NULL;
+    if (jobs[i].keep) b->kept.at[b->kept.n - 1] = jobs[i].keep;
+    if (jobs[i].status && !status) {
+      status = jobs[i].status;
+      if (error) *error = jobs[i].error;
+      else nereid_error_free(jobs[i].error);
+    } else {
+      nereid_error_free(jobs[i].error);
+    }
+  }
+  return status;
+}
+
+/* In a context_try of the build's. */
+static nereid_status compile_all(Additions *a, uint64_t *written, nereid_error **error) {
+  nereid_build *b = a->build;
+  int targets = b->target_count, n = a->pending.n * targets;
+  Job *jobs = NEW_N(b->cx->arena, Job, n + 1);
+  for (int i = 0; i < n; i++)
+    jobs[i] = (Job){.build = b, .of = &a->pending.at[i / targets], .target = &b->targets[i % targets]};
+  vec_reserve(b->cx->arena, (void **)&b->kept.at, &b->kept.cap, b->kept.n + n, sizeof *b->kept.at);
+  nereid_status status = bind_all(a, error);
+  if (!status) status = compile_jobs(b, jobs, n, error);
+  for (int i = 0; i < a->pending.n; i++) {
+    Pending *p = &a->pending.at[i];
+    call_free(&p->call);
+    if (!status) join_codes(b->cx->arena, jobs + i * targets, targets, p->variant, written);
+  }
   return status;
 }
 
@@ -218,9 +305,8 @@ static int by_specialness(const void *x, const void *y) {
   return b->condition_count - a->condition_count;
 }
 
-static nereid_status add_general(nereid_build *b, BundleEntry *e, Wanted *w, const AotParam *params, uint64_t *written,
-                                 nereid_error **error) {
-  Context *cx = b->cx;
+static void add_general(Additions *a, BundleEntry *e, Wanted *w, const AotParam *params) {
+  Context *cx = a->build->cx;
   int n = w->kernel->info.param_count, chain = 0, first = e->variant_count;
   unsigned *which = NEW_N(cx->arena, unsigned, n + 1);
   bool *none = NEW_N(cx->arena, bool, n + 1);
@@ -230,7 +316,6 @@ static nereid_status add_general(nereid_build *b, BundleEntry *e, Wanted *w, con
                : params[p].cases & FOR_ONE       ? FOR_ONE
                : params[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE
                                                  : FOR_ANY;
-  nereid_status status = NEREID_OK;
   do {
     nereid_arg *args = NEW_N(cx->arena, nereid_arg, n + 1);
     w->args = args;
@@ -243,10 +328,9 @@ static nereid_status add_general(nereid_build *b, BundleEntry *e, Wanted *w, con
     if (e->variant_count == MOST_VARIANTS)
       diag_fail_hint(cx, (Span){0}, "name fewer cases: TYPE:16|any",
                      "kernel '%s' would have more than %d specializations", w->kernel->info.name, MOST_VARIANTS);
-    status = add_variant(b, e, w, &v, written, error);
-  } while (!status && next_combination(w->kernel, params, which, &chain));
-  qsort(e->variants + first, (size_t)(e->variant_count - first), sizeof *e->variants, by_specialness);
-  return status;
+    e->variants[e->variant_count] = v;
+    add_variant(a, &e->variants[e->variant_count++], w);
+  } while (next_combination(w->kernel, params, which, &chain));
 }
 
 /* ---- for values -------------------------------------------------------------------------------------------------- */
@@ -327,9 +411,9 @@ static nereid_status find_winner(nereid_device *d, const Wanted *w, const char *
   return status;
 }
 
-static nereid_status add_case(nereid_build *b, BundleEntry *e, Wanted w, const AotParam *params, const char *text,
-                              nereid_device *tuned_on, uint64_t *written, nereid_error **error) {
-  Context *cx = b->cx;
+static nereid_status add_case(Additions *a, BundleEntry *e, Wanted w, const AotParam *params, const char *text,
+                              nereid_device *tuned_on, nereid_error **error) {
+  Context *cx = a->build->cx;
   int n = w.kernel->info.param_count;
   unsigned *which = NEW_N(cx->arena, unsigned, n + 1);
   bool *fixed = NEW_N(cx->arena, bool, n + 1);
@@ -339,18 +423,20 @@ static nereid_status add_case(nereid_build *b, BundleEntry *e, Wanted w, const A
   w.args = args;
   w.arg_count = give(w.kernel, params, which, args);
   BundleVariant v = {.conditions = NEW_N(cx->arena, BundleCondition, 3 * n + 1)}, special = {0};
-  Case how = {0};
-  read_case(cx, w.kernel, text, params, args, w.arg_count, &v, fixed, &how);
+  Case *how = NEW(cx->arena, Case);
+  read_case(cx, w.kernel, text, params, args, w.arg_count, &v, fixed, how);
   check_read(cx, w.kernel, params, fixed);
   conditions_of(cx, w.kernel, args, w.arg_count, &special);
   for (int i = 0; i < special.condition_count; i++)
     if (!fixed[special.conditions[i].param]) v.conditions[v.condition_count++] = special.conditions[i];
-  if (!how.chooses && tuned_on) {
-    nereid_status status = find_winner(tuned_on, &w, text, cx, &how, error);
+  if (!how->chooses && tuned_on) {
+    nereid_status status = find_winner(tuned_on, &w, text, cx, how, error);
     if (status) return status;
   }
-  if (how.chooses) w.chosen = &how.chosen;
-  return add_variant(b, e, &w, &v, written, error);
+  if (how->chooses) w.chosen = &how->chosen;
+  e->variants[e->variant_count] = v;
+  add_variant(a, &e->variants[e->variant_count++], &w);
+  return NEREID_OK;
 }
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
@@ -383,9 +469,13 @@ static nereid_status add(nereid_build *b, nereid_module *m, const KernelInfo *k,
   e->variants = NEW_N(cx->arena, BundleVariant, MOST_VARIANTS + (how ? how->case_count : 0) + 1);
   Wanted w = {.module = m, .kernel = k, .options = o};
   nereid_status status = NEREID_OK;
+  Additions a = {.build = b};
   for (int i = 0; how && i < how->case_count && !status; i++)
-    status = add_case(b, e, w, params, how->cases[i], how->tuned_on, &doc->written, error);
-  if (!status && !(how && how->only_cases)) status = add_general(b, e, &w, params, &doc->written, error);
+    status = add_case(&a, e, w, params, how->cases[i], how->tuned_on, error);
+  int first = e->variant_count;
+  if (!status && !(how && how->only_cases)) add_general(&a, e, &w, params);
+  if (!status) status = compile_all(&a, &doc->written, error);
+  if (!status) qsort(e->variants + first, (size_t)(e->variant_count - first), sizeof *e->variants, by_specialness);
   for (int i = 0; i < e->variant_count && !status && grid; i++)
     for (int d = 0; d < 3; d++)
       for (int s = 0; s < e->grid[d].count; s++) {
@@ -514,8 +604,11 @@ static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c
   }
   uint64_t written = 0;
   Wanted w = {.module = m, .kernel = c->kernel, .args = args, .arg_count = n, .options = o};
-  nereid_status status = add_variant(b, at, &w, &v, &written, error);
+  Additions a = {.build = b};
+  add_variant(&a, &v, &w);
+  nereid_status status = compile_all(&a, &written, error);
   if (status) return status;
+  at->variants[at->variant_count++] = v;
   qsort(at->variants, (size_t)at->variant_count, sizeof *at->variants, by_specialness);
   b->content.entry_count += is_new;
   return NEREID_OK;

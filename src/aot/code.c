@@ -4,6 +4,7 @@
  * Where a GPU's kernel uses tensor maps, or relies on arrays that lie apart, kernels without stand behind it, for
  * launches whose arguments do not allow that.
  */
+#include <assert.h>
 #include <elf.h>
 #include <stdlib.h>
 
@@ -88,7 +89,7 @@ void aot_targets(nereid_build *b, const char *text) {
 
 /* ---- what all codes have ----------------------------------------------------------------------------------------- */
 
-static Func *make_func(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v, BundleCode *c,
+static Func *make_func(const AotSpecialization *s, const AotTarget *t, BundleVariant *v, BundleCode *c,
                        uint64_t *written) {
   Context *cx = s->cx;
   Buf print = {.arena = cx->arena};
@@ -105,7 +106,7 @@ static Func *make_func(nereid_build *b, const AotSpecialization *s, const AotTar
   c->programs_wait = tile_waits(f);
   c->target = t->name;
   c->slot_count = front->slot_count;
-  Arena *keep = b->cx->arena;
+  Arena *keep = s->keep;
   c->slots = NEW_N(keep, ArgSlot, front->slot_count + 1);
   bool *reads = NEW_N(cx->arena, bool, front->slot_count + 1), *writes = NEW_N(cx->arena, bool, front->slot_count + 1);
   tile_mod_ref(f, provenance_create(cx->arena, f), reads, writes);
@@ -132,10 +133,10 @@ static Func *make_func(nereid_build *b, const AotSpecialization *s, const AotTar
   return f;
 }
 
-static BundleCode *add_code(nereid_build *b, const AotSpecialization *s, BundleVariant *v) {
-  enum { ROOM = 64 };
-  if (!v->codes) v->codes = NEW_N(b->cx->arena, BundleCode, ROOM);
-  if (v->code_count == ROOM) diag_fail(s->cx, (Span){0}, "there are more than %d targets", ROOM);
+static BundleCode *add_code(const AotSpecialization *s, BundleVariant *v) {
+  enum { ROOM = 8 }; /* machine code and PTX, with tensor maps and for arrays apart, and without */
+  if (!v->codes) v->codes = NEW_N(s->keep, BundleCode, ROOM);
+  assert(v->code_count < ROOM);
   return &v->codes[v->code_count];
 }
 
@@ -154,34 +155,35 @@ static void keep_places(Context *cx, Arena *keep, const Func *f, BundleCode *c) 
   if (!kept) context_out_of_memory(cx);
 }
 
-static const void *keep_bytes(nereid_build *b, const void *bytes, size_t n) {
-  void *out = arena_alloc(b->cx->arena, n + 1);
+static const void *keep_bytes(Arena *keep, const void *bytes, size_t n) {
+  void *out = arena_alloc(keep, n + 1);
   memcpy(out, bytes, n);
   return out;
 }
 
-static const void *compile_object(nereid_build *b, Context *cx, const AotTarget *t, const Buf *text, size_t *bytes) {
-  Buf image = {.arena = cx->arena};
-  cpu_compile_for(cx, b->cc, t->march, text->at, text->n, &image);
+static const void *compile_object(const nereid_build *b, const AotSpecialization *s, const AotTarget *t,
+                                  const Buf *text, size_t *bytes) {
+  Buf image = {.arena = s->cx->arena};
+  cpu_compile_for(s->cx, b->cc, t->march, text->at, text->n, &image);
   *bytes = image.n;
-  return keep_bytes(b, image.at, image.n);
+  return keep_bytes(s->keep, image.at, image.n);
 }
 
-static void compile_cpu(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
+static void compile_cpu(const nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
                         uint64_t *written) {
   Context *cx = s->cx;
-  BundleCode *c = add_code(b, s, v);
+  BundleCode *c = add_code(s, v);
   *c = (BundleCode){.kind = CODE_CPU, .machine = t->machine, .entry = "", .feature_count = t->feature_count};
   c->features = (const char **)t->features;
-  Func *f = make_func(b, s, t, v, c, written);
-  keep_places(cx, b->cx->arena, f, c);
+  Func *f = make_func(s, t, v, c, written);
+  keep_places(cx, s->keep, f, c);
   Buf text = {.arena = cx->arena}, overlap = {.arena = cx->arena};
   *s->phase = NEREID_UNSUPPORTED;
   bool differs = cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text);
   if (differs) cpu_emit_c(f, true, CPU_TEXT_COMPILED, &overlap);
   *s->phase = NEREID_NO_COMPILER;
-  c->image = compile_object(b, cx, t, &text, &c->image_bytes);
-  if (differs) c->overlap = compile_object(b, cx, t, &overlap, &c->overlap_bytes);
+  c->image = compile_object(b, s, t, &text, &c->image_bytes);
+  if (differs) c->overlap = compile_object(b, s, t, &overlap, &c->overlap_bytes);
   v->code_count++;
 }
 
@@ -221,12 +223,12 @@ typedef struct Asks {
   bool maps, apart;
 } Asks;
 
-static Asks compile_gpu_once(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
-                             Asks may, uint64_t *written) {
+static Asks compile_gpu_once(const AotSpecialization *s, const AotTarget *t, BundleVariant *v, Asks may,
+                             uint64_t *written) {
   Context *cx = s->cx;
   const char *wrong;
-  BundleCode *c = add_code(b, s, v), made = {.kind = CODE_CUBIN, .sm = t->gpu->sm, .exact = is_exact(t->gpu)};
-  Func *func = make_func(b, s, t, v, &made, written);
+  BundleCode *c = add_code(s, v), made = {.kind = CODE_CUBIN, .sm = t->gpu->sm, .exact = is_exact(t->gpu)};
+  Func *func = make_func(s, t, v, &made, written);
   const GpuOptions options = {.target = t->gpu,
                               .persist = s->options->persist,
                               .specialize = s->options->specialize,
@@ -241,38 +243,38 @@ static Asks compile_gpu_once(nereid_build *b, const AotSpecialization *s, const 
   *s->phase = NEREID_INTERNAL;
   GpuCubin cubin = {0};
   bool assembled = gpu_ptxas(cx, text, &ptx, t->gpu, &cubin);
-  made.entry = arena_strdup(b->cx->arena, gpu_entry_name(cx, f));
+  made.entry = arena_strdup(s->keep, gpu_entry_name(cx, f));
   made.num_warps = f->num_warps, made.shared_bytes = f->shared_bytes, made.persistent = f->persistent;
   made.blocks = gpu_occupancy(t->gpu, cubin.registers, f->shared_bytes, f->num_warps).blocks;
-  if (f->plan) made.plan = keep_plan(b->cx->arena, f->plan);
-  keep_sites(cx, b->cx->arena, f, &made);
+  if (f->plan) made.plan = keep_plan(s->keep, f->plan);
+  keep_sites(cx, s->keep, f, &made);
   if (assembled) {
-    made.image = keep_bytes(b, cubin.bytes, cubin.size), made.image_bytes = cubin.size;
+    made.image = keep_bytes(s->keep, cubin.bytes, cubin.size), made.image_bytes = cubin.size;
     gpu_cubin_free(&cubin);
     *c = made;
     v->code_count++;
   }
   if (t->keeps_ptx || !assembled) {
-    c = add_code(b, s, v);
+    c = add_code(s, v);
     *c = made;
     c->kind = CODE_PTX;
-    c->image = keep_bytes(b, text->at, text->n + 1), c->image_bytes = text->n + 1;
+    c->image = keep_bytes(s->keep, text->at, text->n + 1), c->image_bytes = text->n + 1;
     v->code_count++;
   }
   return (Asks){f->plan && (f->plan->map_count || f->plan->require_count), f->plan && f->plan->apart_count};
 }
 
 /* The best code first; each launch takes the first that it allows. The last one asks nothing. */
-static void compile_gpu(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
-                        uint64_t *written) {
-  Asks asks = compile_gpu_once(b, s, t, v, (Asks){true, true}, written);
+static void compile_gpu(const AotSpecialization *s, const AotTarget *t, BundleVariant *v, uint64_t *written) {
+  Asks asks = compile_gpu_once(s, t, v, (Asks){true, true}, written);
   bool maps = asks.maps;
-  if (asks.apart) maps |= compile_gpu_once(b, s, t, v, (Asks){true, false}, written).maps;
-  if (maps && compile_gpu_once(b, s, t, v, (Asks){false, true}, written).apart)
-    compile_gpu_once(b, s, t, v, (Asks){false, false}, written);
+  if (asks.apart) maps |= compile_gpu_once(s, t, v, (Asks){true, false}, written).maps;
+  if (maps && compile_gpu_once(s, t, v, (Asks){false, true}, written).apart)
+    compile_gpu_once(s, t, v, (Asks){false, false}, written);
 }
 
-void aot_compile(nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v, uint64_t *written) {
-  if (t->gpu) compile_gpu(b, s, t, v, written);
+void aot_compile(const nereid_build *b, const AotSpecialization *s, const AotTarget *t, BundleVariant *v,
+                 uint64_t *written) {
+  if (t->gpu) compile_gpu(s, t, v, written);
   else compile_cpu(b, s, t, v, written);
 }
