@@ -135,8 +135,13 @@ static Object *gradient(Reader *r, Tensor *g, bool create_graph) {
   return object_tensor(r, create_graph ? g : graph_detach(r->g, g, NULL));
 }
 
-Object *autograd_backward(Reader *r, const Args *a) { /* y or [y], seeds or None, create_graph */
-  Object *leaves = object_list(r, O_LIST, r->leaves.n, r->leaves.at);
+Object *autograd_backward(Reader *r, const Args *a) { /* y or [y], seeds or None, create_graph, leaves or None */
+  Object *leaves = a->n > 3 ? as_list(r, a->span, a->at[3]) : NULL;
+  for (int i = 0; leaves && i < leaves->list.n; i++)
+    if (leaves->list.at[i]->kind != O_TENSOR || !is_leaf(r, leaves->list.at[i]))
+      read_fail(r, a->span, "backward() into %s, which is no tensor that requires_grad_() was called of",
+                object_describe(r, leaves->list.at[i]));
+  if (!leaves) leaves = object_list(r, O_LIST, r->leaves.n, r->leaves.at);
   Tensor **g = NEW_N(r->cx->arena, Tensor *, leaves->list.n + 1);
   bool create_graph = object_truth(r, a->span, a->at[2]);
   differentiate_all(r, a->span, as_list(r, a->span, a->at[0]), as_list(r, a->span, a->at[1]), leaves, g);

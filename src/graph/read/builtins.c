@@ -95,7 +95,8 @@ static const char *nearest(Reader *r, const char *path) {
     const void *key;
     void *v;
     map_entry(r->library->names, i, &key, &v);
-    vec_push(r->cx->arena, &names, (const char *)key);
+    bool is_class = *(const char *)key >= 'A' && *(const char *)key <= 'Z';
+    if (last && is_class == (last[1] >= 'A' && last[1] <= 'Z')) vec_push(r->cx->arena, &names, (const char *)key);
   }
   vec_push(r->cx->arena, &names, NULL);
   return last ? nearest_name(last + 1, names.at) : NULL;

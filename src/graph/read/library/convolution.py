@@ -170,8 +170,11 @@ def conv3d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return c
 def conv(x, w, bias, stride, padding, dilation, groups):
     if padding == 'valid':
         padding = 0
-    if padding == 'same':
-        prim.fail("padding='same' is not supported")
+    if padding == 'same':  # what is odd stands behind
+        both = [d * (n - 1) for d, n in zip(of_dims(dilation, w.ndim - 2), list(w.shape[2:]))]
+        low = [0] * (x.ndim - len(both)) + [b // 2 for b in both]
+        high = [0] * (x.ndim - len(both)) + [b - b // 2 for b in both]
+        x, padding = prim.pad(x, low, high, [0] * x.ndim, 0), 0
     return convolution(x, w, bias, stride, padding, dilation, False, 0, groups)
 
 
@@ -187,7 +190,9 @@ class Convolution(Module):
             prim.fail(f"padding_mode='{padding_mode}' is not supported")
         self.stride, self.dilation, self.groups = stride, dilation, groups
         k = of_dims(kernel_size, self.dims)
-        self.padding = [d * (n - 1) // 2 for d, n in zip(of_dims(dilation, self.dims), k)] if padding == 'same' else 0 if padding == 'valid' else padding
+        self.padding = 0 if padding == 'valid' else padding
+        if padding == 'same' and [d * (n - 1) % 2 for d, n in zip(of_dims(dilation, self.dims), k)] == [0] * self.dims:
+            self.padding = [d * (n - 1) // 2 for d, n in zip(of_dims(dilation, self.dims), k)]
         self.weight = prim.parameter([out_channels, in_channels // groups] + k, or_float(dtype))
         self.bias = prim.parameter([out_channels], or_float(dtype)) if bias else None
 

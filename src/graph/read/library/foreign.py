@@ -18,6 +18,9 @@ def randint(low, high, size=None, *, dtype=None, **how):
     return prim.convert(prim.floor(prim.uniform(size, torch.float32) * (high - low)) + low, torch.int64 if dtype is None else dtype)
 
 
+def randint_like(x, low, high=None, *, dtype=None, **how): return prim.convert(randint(0, low, x.shape) if high is None else randint(low, high, x.shape), x.dtype if dtype is None else dtype)
+
+
 def init_xavier_uniform_(x, gain=1.0): return x
 def init_xavier_normal_(x, gain=1.0): return x
 def init_kaiming_uniform_(x, a=0, mode='fan_in', nonlinearity='leaky_relu'): return x

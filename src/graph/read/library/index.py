@@ -29,9 +29,12 @@ def take_along_dim(x, indices, dim=None):
 # Rows of dims before `dims` are each their own; scatter's index may be smaller than its tensor in other dims.
 def scatter_into(x, dim, index, src, add):
     d = dim_of(x, dim)
+    if x.ndim == 0:
+        return x + src if add else prim.convert(src, x.dtype)
     for k in range(x.ndim):
-        if k != d and index.shape[k] != x.shape[k]:
-            prim.fail("scatter with an index that is smaller than its tensor is not supported")
+        if k != d and index.shape[k] != x.shape[k]:  # the elements before the index's end, between the others
+            part = scatter_into(prim.slice(x, k, 0, index.shape[k], 1), d, index, src, add)
+            return prim.concat([part, prim.slice(x, k, index.shape[k], None, 1)], k)
     src = prim.convert(src, x.dtype)
     for k in range(x.ndim):
         src = prim.slice(src, k, 0, index.shape[k], 1)
@@ -43,7 +46,9 @@ def aten_scatter_value(x, dim, index, value): return scatter_into(x, dim, index,
 def aten_scatter_src(x, dim, index, src): return scatter_into(x, dim, index, src, False)
 
 
-def scatter(x, dim, index, src):
+def scatter(x, dim, index, src, *, reduce=None):
+    if reduce is not None:
+        prim.fail("scatter with `reduce` is not supported: scatter_add and scatter_reduce are")
     return aten_scatter_src(x, dim, index, src) if isinstance(src, torch.Tensor) else aten_scatter_value(x, dim, index, src)
 
 
@@ -144,6 +149,71 @@ def index_put(x, places, values, accumulate=False):
     y = f(rows, prim.expand(prim.reshape(flat, [n, 1]), [n, width]), v, 0)
     y = prim.reshape(y, [x.shape[d] for d in order])
     return prim.permute(y, [order.index(d) for d in range(x.ndim)])
+
+
+def index_add(x, dim, index, source, *, alpha=1): return into_rows(x, dim, index, source if alpha == 1 else source * alpha, True)
+def index_copy(x, dim, index, source): return into_rows(x, dim, index, source, False)
+def index_fill(x, dim, index, value): return into_rows(x, dim, index, prim.full([1] * x.ndim, 0, x.dtype) + value, False)
+
+
+def into_rows(x, dim, index, source, add):
+    places = [None] * x.ndim
+    places[dim_of(x, dim)] = index
+    shape = list(x.shape)
+    shape[dim_of(x, dim)] = prim.numel(index)
+    return index_put(x, places, prim.expand(prim.convert(source, x.dtype), shape), add)
+
+
+# What comes to one place is compared pair by pair: sums and means only go by atomics.
+def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
+    d = dim_of(x, dim)
+    ones, zeros_of = prim.full(index.shape, 1, x.dtype), prim.full(x.shape, 0, x.dtype)
+    hits = scatter_into(zeros_of, d, index, ones, True)
+    if reduce == 'sum' or reduce == 'mean':
+        base = x if include_self else prim.where(hits > 0, 0, x).to(x.dtype)
+        s = scatter_into(base, d, index, src, True)
+        n = hits + 1 if include_self else prim.maximum(hits, 1)
+        return s if reduce == 'sum' else s / n if prim.is_float(x.dtype) else prim.floordiv(s, n)
+    if reduce not in ('amax', 'amin', 'prod'):
+        prim.fail(f"scatter_reduce with reduce='{reduce}' is not known")
+    x, i, src = transpose(x, d, -1), transpose(index, d, -1), transpose(src, d, -1)
+    for k in range(x.ndim):
+        src = prim.slice(src, k, 0, i.shape[k], 1)
+        if k != x.ndim - 1 and i.shape[k] != x.shape[k]:
+            prim.fail("scatter_reduce of an index that is smaller than its tensor is not supported")
+    hit = unsqueeze(wrap(i, x.shape[-1]), -2) == unsqueeze(arange(x.shape[-1]), 1)
+    none = 1 if reduce == 'prod' else -math.inf if reduce == 'amax' else math.inf
+    if not prim.is_float(x.dtype) and reduce != 'prod':
+        none = iinfo(x.dtype).min if reduce == 'amax' else iinfo(x.dtype).max
+    rows = prim.where(hit, unsqueeze(src, -2), none).to(x.dtype)
+    f = prod if reduce == 'prod' else amax if reduce == 'amax' else amin
+    y = prim.convert(f(rows, -1), x.dtype)
+    own = y * x if reduce == 'prod' else prim.maximum(x, y) if reduce == 'amax' else prim.minimum(x, y)
+    return transpose(own if include_self else prim.where(any(hit, -1), y, x), d, -1)
+
+
+def take(x, index): return aten_index(flatten(x), [index])
+def take_along_dim(x, indices, dim=None):
+    if dim is None:
+        return take(x, indices)
+    d, shape, k = dim_of(x, dim), list(x.shape), list(indices.shape)
+    both = [max_of(shape[i], k[i]) for i in range(x.ndim)]
+    both[d] = k[d]
+    return gather(prim.expand(x, [shape[i] if i == d else both[i] for i in range(x.ndim)]), d, prim.expand(indices, both))
+
+
+# The mask's elements get source's, in order.
+def masked_scatter(x, mask, source):
+    m = prim.expand(mask, x.shape)
+    place = prim.cumsum(prim.convert(flatten(m), torch.int64), 0) - 1
+    place = prim.minimum(prim.maximum(place, 0), prim.numel(source) - 1)
+    return prim.where(m, prim.reshape(aten_index(flatten(source), [place]), x.shape), x).to(x.dtype)
+
+
+def one_hot(x, num_classes=-1):
+    if num_classes == -1:
+        prim.fail("one_hot needs num_classes: how many there are in a tensor depends on data")
+    return prim.convert(unsqueeze(x, x.ndim) == arange(num_classes), torch.int64)
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False): return aten_index(weight, [indices])

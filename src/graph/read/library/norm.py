@@ -15,7 +15,7 @@ def layer_norm(x, shape, weight=None, bias=None, eps=1e-05): return native_layer
 
 def rms_norm(x, shape, weight=None, eps=None):
     dims = list(range(x.ndim - len(shape), x.ndim))
-    y = x * prim.rsqrt(mean(x * x, dims, True) + (1.1920928955078125e-07 if eps is None else eps))
+    y = x * prim.rsqrt(mean(x * x, dims, True) + ((2.220446049250313e-16 if x.dtype == torch.float64 else 1.1920928955078125e-07) if eps is None else eps))
     return y if weight is None else y * weight
 
 
@@ -102,13 +102,18 @@ class BatchNorm(Module):
         self.bias = prim.parameter([num_features], or_float(dtype)) if affine else None
         self.running_mean = prim.buffer([num_features], or_float(dtype)) if track_running_stats else None
         self.running_var = prim.buffer([num_features], or_float(dtype)) if track_running_stats else None
+        if track_running_stats and momentum is None:
+            self.num_batches_tracked = prim.buffer([], torch.int64)
 
     def forward(self, x):
-        if self.momentum is None and self.track:
-            prim.fail("momentum=None, an average of all batches, is not supported")
         if not self.track:
             return batch_norm(x, None, None, self.weight, self.bias, True, 0, self.eps)
-        y, m, r, mean, var = aten__native_batch_norm_legit_functional(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, self.momentum, self.eps)
+        step = self.momentum
+        if step is None and self.training:  # the average of all batches
+            number = self.num_batches_tracked + 1
+            prim.write(self.num_batches_tracked, number)
+            step = 1 / prim.convert(number, self.running_mean.dtype)
+        y, m, r, mean, var = aten__native_batch_norm_legit_functional(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, step, self.eps)
         if self.training:
             prim.write(self.running_mean, mean)
             prim.write(self.running_var, var)

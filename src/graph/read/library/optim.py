@@ -36,21 +36,30 @@ class Optimizer:
 
 class optim_SGD(Optimizer):
     def __init__(self, params, lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, **how):
-        if dampening != 0:
-            prim.fail("SGD with dampening is not supported")
-        super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize)
+        super().__init__(params, lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize)
 
     def start(self, p, group, name):
-        return {'momentum_buffer': prim.state(p.shape, p.dtype, name + 'momentum_buffer')} if group['momentum'] != 0 else {}
+        kept = {'momentum_buffer': prim.state(p.shape, p.dtype, name + 'momentum_buffer')} if group['momentum'] != 0 else {}
+        if kept and group['dampening'] != 0:
+            kept['step'] = prim.state([], torch.float32, name + 'step')
+        return kept
 
     def update(self, p, g, group, kept):
         if group['weight_decay'] != 0:
             g = g + p * group['weight_decay']
         if group['momentum'] != 0:
-            m = kept['momentum_buffer'] * group['momentum'] + g
+            damped = g
+            if group['dampening'] != 0:  # not the first time
+                damped = g * prim.where(kept['step'] > 0, 1 - group['dampening'], 1)
+                prim.assign(kept['step'], kept['step'] + 1)
+            m = kept['momentum_buffer'] * group['momentum'] + damped
             prim.assign(kept['momentum_buffer'], m)
             g = g + m * group['momentum'] if group['nesterov'] else m
         return p - g * group['lr']
+
+
+# 1 - beta ** step, of which f32 loses no digits where it is small.
+def power_less(beta, step): return -prim.expm1(step * math.log(beta)) if beta > 0 else 1
 
 
 class optim_Adam(Optimizer):
@@ -81,8 +90,8 @@ class optim_Adam(Optimizer):
         if group['amsgrad']:
             v = prim.maximum(kept['max_exp_avg_sq'], v)
             prim.assign(kept['max_exp_avg_sq'], v)
-        size = group['lr'] / (1 - prim.pow(b1, step))
-        return p - size * m / (prim.sqrt(v) / prim.sqrt(1 - prim.pow(b2, step)) + group['eps'])
+        size = group['lr'] / power_less(b1, step)
+        return p - size * m / (prim.sqrt(v) / prim.sqrt(power_less(b2, step)) + group['eps'])
 
 
 class optim_AdamW(optim_Adam):
@@ -92,15 +101,114 @@ class optim_AdamW(optim_Adam):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **how)
 
 
+# Optimizers that keep the running averages `keeps` beside their number of steps, and go by rule().
+class Averaging(Optimizer):
+    def __init__(self, params, **defaults):
+        super().__init__(params, **defaults)
+
+    def start(self, p, group, name):
+        kept = {'step': prim.state([], torch.float32, name + 'step')}
+        for what in self.keeps(group):
+            kept[what] = prim.state(p.shape, p.dtype, name + what)
+        return kept
+
+    def update(self, p, g, group, kept):
+        decay = group['weight_decay']
+        if decay != 0 and group.get('decoupled_weight_decay', False):
+            p = p * (1 - group['lr'] * decay)
+        elif decay != 0:
+            g = g + p * decay
+        step = kept['step'] + 1
+        prim.assign(kept['step'], step)
+        return self.rule(p, g, step, group, kept)
+
+    def average(self, kept, what, value, beta):
+        new = kept[what] * beta + value * (1 - beta)
+        prim.assign(kept[what], new)
+        return new
+
+
+class optim_RMSprop(Averaging):
+    def __init__(self, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, centered=False, capturable=False, foreach=None, maximize=False, **how):
+        super().__init__(params, lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered, maximize=maximize)
+
+    def keeps(self, group): return ['square_avg'] + (['momentum_buffer'] if group['momentum'] > 0 else []) + (['grad_avg'] if group['centered'] else [])
+
+    def rule(self, p, g, step, group, kept):
+        v = self.average(kept, 'square_avg', g * g, group['alpha'])
+        if group['centered']:
+            m = self.average(kept, 'grad_avg', g, group['alpha'])
+            v = v - m * m
+        d = g / (prim.sqrt(v) + group['eps'])
+        if group['momentum'] > 0:
+            d = kept['momentum_buffer'] * group['momentum'] + d
+            prim.assign(kept['momentum_buffer'], d)
+        return p - d * group['lr']
+
+
+class optim_Adagrad(Averaging):
+    def __init__(self, params, lr=0.01, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *, maximize=False, **how):
+        if initial_accumulator_value != 0:
+            prim.fail("Adagrad with an initial_accumulator_value is not supported: what an optimizer keeps begins with zeros")
+        super().__init__(params, lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps, maximize=maximize)
+
+    def keeps(self, group): return ['sum']
+
+    def rule(self, p, g, step, group, kept):
+        total = kept['sum'] + g * g
+        prim.assign(kept['sum'], total)
+        return p - g / (prim.sqrt(total) + group['eps']) * (group['lr'] / (1 + (step - 1) * group['lr_decay']))
+
+
+class optim_Adadelta(Averaging):
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-06, weight_decay=0, foreach=None, *, maximize=False, **how):
+        super().__init__(params, lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
+
+    def keeps(self, group): return ['square_avg', 'acc_delta']
+
+    def rule(self, p, g, step, group, kept):
+        d = prim.sqrt(kept['acc_delta'] + group['eps']) / prim.sqrt(self.average(kept, 'square_avg', g * g, group['rho']) + group['eps']) * g
+        self.average(kept, 'acc_delta', d * d, group['rho'])
+        return p - d * group['lr']
+
+
+class optim_Adamax(Averaging):
+    def __init__(self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, foreach=None, *, maximize=False, **how):
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize)
+
+    def keeps(self, group): return ['exp_avg', 'exp_inf']
+
+    def rule(self, p, g, step, group, kept):
+        m = self.average(kept, 'exp_avg', g, group['betas'][0])
+        u = prim.maximum(kept['exp_inf'] * group['betas'][1], prim.abs(g) + group['eps'])
+        prim.assign(kept['exp_inf'], u)
+        return p - m / u * (group['lr'] / power_less(group['betas'][0], step))
+
+
+class optim_RAdam(Averaging):
+    def __init__(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, decoupled_weight_decay=False, *, foreach=None, maximize=False, **how):
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay, maximize=maximize)
+
+    def keeps(self, group): return ['exp_avg', 'exp_avg_sq']
+
+    def rule(self, p, g, step, group, kept):
+        b1, b2 = group['betas']
+        m, v = self.average(kept, 'exp_avg', g, b1), self.average(kept, 'exp_avg_sq', g * g, b2)
+        step = prim.convert(step, torch.float64)  # a difference of large numbers follows
+        m, rest, most = m / power_less(b1, step), power_less(b2, step), 2 / (1 - b2) - 1
+        rho = most - 2 * step * prim.pow(b2, step) / rest
+        safe = prim.maximum(rho, 5)
+        r = prim.sqrt((safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe)) * prim.sqrt(rest)
+        return p - m * group['lr'] * prim.where(rho > 5, r / (prim.sqrt(v) + group['eps']), 1)
+
+
 # ---- torch.autograd, gradients that are off, torch.nn.utils ----
 
 def tensor_backward(x, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    if inputs is not None:
-        prim.fail("backward() with inputs is not supported: torch.autograd.grad is")
-    prim.backward(x, gradient, create_graph)
+    prim.backward(x, gradient, create_graph, inputs)
 
 
-def autograd_backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False): prim.backward(tensors, grad_tensors, create_graph)
+def autograd_backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None): prim.backward(tensors, grad_tensors, create_graph, inputs)
 
 
 def autograd_grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, is_grads_batched=False, materialize_grads=False):

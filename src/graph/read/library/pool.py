@@ -160,9 +160,17 @@ def adaptive_avg_pool(x, output_size, dims):
 
 def adaptive_max_pool(x, output_size, return_indices, dims):
     y, place = max(adaptive_windows(x, output_size, dims, -math.inf)[0], -1)
-    if return_indices:
-        prim.fail("adaptive max pooling with return_indices is not supported")
-    return y
+    if not return_indices:
+        return y
+    size = list(x.shape[x.ndim - dims:])
+    number = prim.expand(prim.reshape(arange(product_of(size)), size), x.shape)
+    return y, select(gather(adaptive_windows(number, output_size, dims, 0)[0], -1, unsqueeze(place, -1)), -1, 0)
+
+
+def adaptive_max_pool1d_with_indices(x, output_size, return_indices=False): return adaptive_max_pool(x, output_size, True, 1)
+def adaptive_max_pool2d_with_indices(x, output_size, return_indices=False): return adaptive_max_pool(x, output_size, True, 2)
+def adaptive_max_pool3d_with_indices(x, output_size, return_indices=False): return adaptive_max_pool(x, output_size, True, 3)
+def max_pool1d_with_indices(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False): return max_pool_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode, 1)
 
 
 def aten__adaptive_avg_pool2d(x, output_size): return adaptive_avg_pool(x, output_size, 2)

@@ -69,8 +69,8 @@ def argmin(x, dim=None, keepdim=False):
     return finish(prim.argmin(x, dims), dims, keepdim)
 
 
-def any(x, dim=None, keepdim=False): return amax(to_bool(x), dim, keepdim)
-def all(x, dim=None, keepdim=False): return amin(to_bool(x), dim, keepdim)
+def any(x, dim=None, keepdim=False): return prim.convert(sum(x != 0, dim, keepdim), torch.bool) if prim.is_empty(x) else amax(to_bool(x), dim, keepdim)
+def all(x, dim=None, keepdim=False): return ~any(x, dim, keepdim) if prim.is_empty(x) else amin(to_bool(x), dim, keepdim)
 
 
 def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
@@ -128,7 +128,7 @@ def softmax(x, dim=-1, dtype=None, *, _stacklevel=3):
     if dtype is not None:
         x = prim.convert(x, dtype)
     if prim.is_empty(x):
-        return x
+        return clone(x)
     dims = all_dims(x, dim)
     e = prim.exp(x - prim.detach(prim.max(x, dims)))
     return e / prim.sum(e, dims)
@@ -138,7 +138,7 @@ def log_softmax(x, dim=-1, dtype=None, *, _stacklevel=3):
     if dtype is not None:
         x = prim.convert(x, dtype)
     if prim.is_empty(x):
-        return x
+        return clone(x)
     dims = all_dims(x, dim)
     y = x - prim.detach(prim.max(x, dims))
     return y - prim.log(prim.sum(prim.exp(y), dims))

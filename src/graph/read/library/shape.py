@@ -1,7 +1,11 @@
 # Views, and what moves elements by rules that no data decides.
 
 
-def dim_of(x, dim): return dim % x.ndim if x.ndim else 0
+def dim_of(x, dim):
+    n = x.ndim if x.ndim else 1
+    if dim < -n or dim >= n:
+        prim.fail(f"there is no dim {dim} in a tensor of {x.ndim} dims")
+    return dim % n
 
 
 def all_dims(x, dim):
@@ -451,6 +455,53 @@ def resized(x, d, n, out, scale, mode, align_corners):
 
 def cubic_near(w): return (1.25 * w - 2.25) * w * w + 1
 def cubic_far(w): return ((-0.75 * w + 3.75) * w - 6) * w + 3
+
+
+# x at points in [-1, 1] of its last dims, the last one first.
+def grid_sample(x, grid, mode='bilinear', padding_mode='zeros', align_corners=False):
+    if x.ndim != 4 or mode not in ('bilinear', 'nearest'):
+        prim.fail("grid_sample is supported of images, with mode 'bilinear' or 'nearest'")
+    n, c, h, w = x.shape
+    at = [grid_place(select(grid, -1, 1 - i), size, padding_mode, align_corners) for i, size in enumerate([h, w])]
+    if mode == 'nearest':
+        return grid_corner(x, prim.round(at[0]), prim.round(at[1]))
+    y0, x0 = prim.floor(at[0]), prim.floor(at[1])
+    dy, dx = at[0] - prim.detach(y0), at[1] - prim.detach(x0)
+    top = grid_corner(x, y0, x0) * unsqueeze((1 - dy) * (1 - dx), 1) + grid_corner(x, y0, x0 + 1) * unsqueeze((1 - dy) * dx, 1)
+    return top + grid_corner(x, y0 + 1, x0) * unsqueeze(dy * (1 - dx), 1) + grid_corner(x, y0 + 1, x0 + 1) * unsqueeze(dy * dx, 1)
+
+
+def grid_place(g, n, padding_mode, align_corners):
+    p = (g + 1) * ((n - 1) / 2) if align_corners else ((g + 1) * n - 1) / 2
+    if padding_mode == 'reflection':
+        low, span = (0, n - 1) if align_corners else (-0.5, n)
+        p = prim.abs(p - low)
+        turns, rest = prim.floor(p / span), fmod(p, span)
+        p = prim.where(remainder(turns, 2) == 0, rest + low, span - rest + low)
+    elif padding_mode not in ('zeros', 'border'):
+        prim.fail(f"grid_sample with padding_mode '{padding_mode}' is not known")
+    return p if padding_mode == 'zeros' else clamp(p, 0, n - 1)
+
+
+def grid_corner(x, row, column):
+    h, w = x.shape[2], x.shape[3]
+    inside = (row >= 0) & (row < h) & (column >= 0) & (column < w)
+    place = prim.minimum(prim.maximum(row, 0), h - 1) * w + prim.minimum(prim.maximum(column, 0), w - 1)
+    index = prim.expand(prim.reshape(prim.convert(place, torch.int64), [x.shape[0], 1, -1]), [x.shape[0], x.shape[1], place.shape[1] * place.shape[2]])
+    y = prim.reshape(prim.gather(flatten(x, 2), index, 2), [x.shape[0], x.shape[1], place.shape[1], place.shape[2]])
+    return prim.where(unsqueeze(inside, 1), y, 0).to(x.dtype)
+
+
+def affine_grid(theta, size, align_corners=False):
+    if len(size) != 4:
+        prim.fail("affine_grid is supported of images")
+    steps = [(prim.iota(n, 0, 1, theta.dtype) * 2 + 1) / n - 1 if not align_corners else linspace(-1, 1, n, dtype=theta.dtype) for n in size[2:]]
+    rows, columns = meshgrid(steps[0], steps[1])
+    points = prim.reshape(stack([columns, rows, ones_like(rows)], 2), [1, -1, 3])
+    return prim.reshape(matmul(points, transpose(theta, 1, 2)), [size[0], size[2], size[3], 2])
+
+
+def concatenate(tensors, dim=0): return cat(tensors, dim)
 
 
 # ---- modules ----

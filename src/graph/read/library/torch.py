@@ -117,7 +117,12 @@ def heaviside(x, values): return prim.where(x == 0, values, prim.where(x > 0, 1,
 def xlogy(x, y): return prim.where(y != y, y, prim.where(x == 0, 0, x * prim.log(prim.where(x == 0, 1, y))))
 def sinc(x): return prim.where(x == 0, 1, prim.sin(x * math.pi) / prim.where(x == 0, 1, x * math.pi))
 def float_power(x, y): return pow(prim.convert(x, torch.float64), prim.convert(y, torch.float64) if isinstance(y, torch.Tensor) else y)
-def logaddexp(x, y): return prim.where(x == y, x + 0.6931471805599453, prim.maximum(x, y) + prim.log1p(prim.exp(-prim.abs(x - y))))
+def logaddexp(x, y):
+    x, y = prim.broadcast(x, y)
+    s = prim.where(x == y, x + 0.6931471805599453, prim.maximum(x, y) + prim.log1p(prim.exp(-prim.abs(x - y))))
+    return prim.differentiate(s, [x, y], lambda g, x, y: (g * prim.sigmoid(x - y), g * prim.sigmoid(y - x)))
+
+
 def logaddexp2(x, y): return logaddexp(x * 0.6931471805599453, y * 0.6931471805599453) * 1.4426950408889634
 def fmax(x, y): return prim.where(x != x, y, prim.where(y != y, x, prim.maximum(x, y)))
 def fmin(x, y): return prim.where(x != x, y, prim.where(y != y, x, prim.minimum(x, y)))
@@ -217,6 +222,41 @@ def tensor_to(x, *what, dtype=None, **how):
     return x if dtype is None else prim.convert(x, dtype)
 
 
+def type(x, dtype=None, **how): return str(x.dtype) if dtype is None else prim.convert(x, dtype)
+def reshape_as(x, y): return prim.reshape(x, y.shape)
+def is_tensor(x): return isinstance(x, torch.Tensor)
+def is_floating_point(x): return prim.is_float(x.dtype)
+def is_complex(x): return False
+def get_default_dtype(): return torch.float32
+def Size(sizes=()): return tuple(sizes)
+def as_tensor(x, dtype=None, device=None): return tensor_to(x, dtype=dtype) if isinstance(x, torch.Tensor) else tensor(x, dtype=dtype)
+def new_tensor(x, data, *, dtype=None, **how): return tensor(data, dtype=x.dtype if dtype is None else dtype)
+
+
+class finfo:
+    def __init__(self, type=torch.float32):
+        self.bits, self.eps, self.max, self.tiny = {'torch.float64': (64, 2.220446049250313e-16, 1.7976931348623157e308, 2.2250738585072014e-308), 'torch.float32': (32, 1.1920928955078125e-07, 3.4028234663852886e38, 1.1754943508222875e-38), 'torch.float16': (16, 0.0009765625, 65504.0, 6.103515625e-05), 'torch.bfloat16': (16, 0.0078125, 3.3895313892515355e38, 1.1754943508222875e-38)}[str(type)]
+        self.min, self.smallest_normal, self.resolution = -self.max, self.tiny, self.eps
+
+
+class iinfo:
+    def __init__(self, type):
+        self.bits = {'torch.int64': 64, 'torch.int32': 32, 'torch.int16': 16, 'torch.int8': 8, 'torch.uint8': 8}[str(type)]
+        self.max = 255 if str(type) == 'torch.uint8' else 9223372036854775807 if self.bits == 64 else 2 ** (self.bits - 1) - 1
+        self.min = 0 if str(type) == 'torch.uint8' else -self.max - 1
+
+
+# What depends on data, and so has no place in a graph.
+def nonzero(x, *, as_tuple=False): prim.fail("nonzero: how many elements there are depends on data")
+def argwhere(x): prim.fail("argwhere: how many elements there are depends on data")
+def unique(x, *how, **more): prim.fail("unique: how many elements there are depends on data")
+def unique_consecutive(x, *how, **more): prim.fail("unique_consecutive: how many elements there are depends on data")
+def masked_select(x, mask): prim.fail("masked_select: how many elements there are depends on data")
+def tolist(x): return [v.tolist() for v in x] if x.ndim else prim.item(x)
+def allclose(x, y, rtol=1e-05, atol=1e-08): return prim.item(x == x) if prim.is_empty(x) else prim.item(amin(isclose(x, y, rtol, atol)))
+def equal(x, y): return x.shape == y.shape and prim.item(amin(x == y))
+
+
 def is_dtype(x): return not isinstance(x, (str, bool, int, float, torch.Tensor)) and x is not None and prim.is_dtype(x)
 def tensor_float(x): return prim.convert(x, torch.float32)
 def tensor_double(x): return prim.convert(x, torch.float64)
@@ -274,6 +314,11 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, **how): return pow(bas
 def linspace(start, end, steps, *, dtype=None, **how): return prim.iota(steps, 0, 1, or_float(dtype)) * ((end - start) / (steps - 1) if steps > 1 else 0) + start
 def rand(*size, dtype=None, **how): return prim.uniform(sizes_of(size), or_float(dtype))
 def rand_like(x, **how): return prim.uniform(x.shape, x.dtype)
+def bernoulli(x, p=None): return prim.convert(prim.uniform(x.shape, torch.float32) < (x if p is None else p), x.dtype)
+def tensor_uniform(x, low=0.0, high=1.0): return prim.uniform(x.shape, x.dtype) * (high - low) + low
+def tensor_normal(x, mean=0.0, std=1.0): return randn(x.shape, dtype=x.dtype) * std + mean
+def hann_window(n, periodic=True, *, dtype=None, **how): return 0.5 - 0.5 * prim.cos(prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1)))
+def hamming_window(n, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, **how): return alpha - beta * prim.cos(prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1)))
 def prims_nereid_seed(x): return prim.seed(x)  # from here on random numbers are those of this input
 
 

@@ -1,0 +1,124 @@
+# Activations, norms, convolutions, attention; recurrent cells and layers of transformers as modules.
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+# x f64[40]; grad
+def activations(x):
+    v = x * 5
+    return [f(v) for f in [F.gelu, F.silu, F.mish, F.softplus, F.elu, F.selu, F.celu, F.leaky_relu, F.relu6, F.hardtanh, F.hardsigmoid, F.hardswish, F.hardshrink, F.softshrink, F.tanhshrink, F.softsign, F.logsigmoid, torch.sigmoid, torch.tanh, torch.erf]] + [F.gelu(v, approximate="tanh"), F.threshold(v, 0.5, -2.0), F.glu(v.view(4, 10), 1)]
+
+
+# x f64[3,6,4], w f64[4], b f64[4], c f64[6]; grad
+def norms(x, w, b, c):
+    return F.layer_norm(x, (4,), w, b), F.group_norm(x, 3, c, c), F.rms_norm(x, (4,), w), F.instance_norm(x), F.batch_norm(x, None, None, c, c, training=True), F.normalize(x, dim=-1), F.local_response_norm(x, 3)
+
+
+# x f64[2,4,7,6], w f64[6,2,3,3], v f64[4,3,2,2], b f64[6]; grad
+def convolutions(x, w, v, b):
+    return F.conv2d(x, w, b, stride=2, padding=1, groups=2), F.conv_transpose2d(x, v, stride=2, padding=1, output_padding=1), F.conv2d(x[:, :2], w, dilation=2, padding="same"), F.conv1d(x[:, :, 0], w[:, :, 0].reshape(3, 4, 3))
+
+
+# q f64[2,2,5,4], k f64[2,2,6,4], v f64[2,2,6,4], m i1[5,6]; grad
+def attentions(q, k, v, m):
+    return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k[:, :, :5], v[:, :, :5], is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.7) if False else F.scaled_dot_product_attention(q, k, v, attn_mask=q[0, 0, 0].sum() + q[0, 0, :, :1] * k[0, 0, :, 0])
+
+
+# x f32[2,3], h f32[2,4], c f32[2,4], m.weight_ih f32[16,3], m.weight_hh f32[16,4], m.bias_ih f32[16], m.bias_hh f32[16]; grad
+# tolerance 1e-5
+class LstmCell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.LSTMCell(3, 4)
+
+    def forward(self, x, h, c):
+        return self.m(x, (h, c))
+
+
+# x f32[2,3], h f32[2,4], m.weight_ih f32[12,3], m.weight_hh f32[12,4], m.bias_ih f32[12], m.bias_hh f32[12]; grad
+# tolerance 1e-5
+class GruCell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.GRUCell(3, 4)
+
+    def forward(self, x, h):
+        return self.m(x, h)
+
+
+# x f32[2,3], h f32[2,4], m.weight_ih f32[4,3], m.weight_hh f32[4,4], m.bias_ih f32[4], m.bias_hh f32[4]; grad
+# tolerance 1e-5
+class RnnCell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.RNNCell(3, 4, nonlinearity="relu")
+
+    def forward(self, x, h):
+        return self.m(x, h)
+
+
+# x f32[2,5,3], m.weight_ih_l0 f32[16,3], m.weight_hh_l0 f32[16,4], m.bias_ih_l0 f32[16], m.bias_hh_l0 f32[16], m.weight_ih_l0_reverse f32[16,3], m.weight_hh_l0_reverse f32[16,4], m.bias_ih_l0_reverse f32[16], m.bias_hh_l0_reverse f32[16]; grad
+# tolerance 1e-5
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.LSTM(3, 4, bidirectional=True, batch_first=True)
+
+    def forward(self, x):
+        return self.m(x)
+
+
+# x f32[5,2,3], m.weight_ih_l0 f32[12,3], m.weight_hh_l0 f32[12,4], m.bias_ih_l0 f32[12], m.bias_hh_l0 f32[12], m.weight_ih_l1 f32[12,4], m.weight_hh_l1 f32[12,4], m.bias_ih_l1 f32[12], m.bias_hh_l1 f32[12]; grad
+# tolerance 1e-5
+class Gru(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.GRU(3, 4, num_layers=2)
+
+    def forward(self, x):
+        return self.m(x)
+
+
+# x f32[2,3,8], y f32[2,4,8], m.in_proj_weight f32[24,8], m.in_proj_bias f32[24], m.out_proj.weight f32[8,8], m.out_proj.bias f32[8]; grad
+# tolerance 1e-5
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, y):
+        return self.m(x, y, y)
+
+
+# x f32[2,3,8], m.self_attn.in_proj_weight f32[24,8], m.self_attn.in_proj_bias f32[24], m.self_attn.out_proj.weight f32[8,8], m.self_attn.out_proj.bias f32[8], m.linear1.weight f32[16,8], m.linear1.bias f32[16], m.linear2.weight f32[8,16], m.linear2.bias f32[8], m.norm1.weight f32[8], m.norm1.bias f32[8], m.norm2.weight f32[8], m.norm2.bias f32[8]; grad
+# tolerance 1e-5
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def forward(self, x):
+        return self.m(x)
+
+
+# x f32[3,2,8], y f32[4,2,8], m.self_attn.in_proj_weight f32[24,8], m.self_attn.in_proj_bias f32[24], m.self_attn.out_proj.weight f32[8,8], m.self_attn.out_proj.bias f32[8], m.linear1.weight f32[16,8], m.linear1.bias f32[16], m.linear2.weight f32[8,16], m.linear2.bias f32[8], m.norm1.weight f32[8], m.norm1.bias f32[8], m.norm2.weight f32[8], m.norm2.bias f32[8], m.multihead_attn.in_proj_weight f32[24,8], m.multihead_attn.in_proj_bias f32[24], m.multihead_attn.out_proj.weight f32[8,8], m.multihead_attn.out_proj.bias f32[8], m.norm3.weight f32[8], m.norm3.bias f32[8]; grad
+# tolerance 1e-5
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, activation="gelu", norm_first=True)
+
+    def forward(self, x, y):
+        return self.m(x, y)
+
+
+# x f32[6,4], m.weight f32[4], m.bias f32[4], m.running_mean f32[4], m.running_var f32+[4], m.num_batches_tracked i64[]
+# tolerance 1e-5
+class BatchNormAverage(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = nn.BatchNorm1d(4, momentum=None)
+
+    def forward(self, x):
+        return self.m(x) + self.m(x * 2)
