@@ -172,18 +172,6 @@ static Tensor *exchange(Graph *g, Tensor *t) {
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------- */
 
-static bool is_number(const Tensor *t, double *v) {
-  stack_guard();
-  while (is_view(t) && t->in_count == 1 && t->op != GRAPH_PAD) t = t->in[0];
-  if (t->op == GRAPH_POINT && t->point == POINT_CONVERT && dtype_is_int(t->dtype)) {
-    if (!is_number(t->in[0], v) || *v != (double)(int32_t)*v) return false;
-    if (t->dtype == DT_I1) *v = *v != 0;
-    return dtype_bits(t->dtype) >= 32 || t->dtype == DT_I1;
-  }
-  *v = t->number;
-  return t->op == GRAPH_FULL;
-}
-
 /* The test of which x is the opposite, spread as x is; NULL: of none. */
 static Tensor *without_not(Graph *g, Tensor *x) {
   stack_guard();
@@ -201,14 +189,14 @@ static Tensor *elementwise(Graph *g, Tensor *t) {
   switch (t->point) {
     case POINT_ADD:
       if (!dtype_is_int(t->dtype) || t->dtype == DT_I1) return NULL;
-      if (is_number(y, &b) && b == 0) return x;
-      return is_number(x, &a) && a == 0 ? y : NULL;
+      if (graph_is_number(y, &b) && b == 0) return x;
+      return graph_is_number(x, &a) && a == 0 ? y : NULL;
     case POINT_MUL:
-      if (is_number(y, &b) && b == 1) return x;
-      return is_number(x, &a) && a == 1 ? y : NULL;
+      if (graph_is_number(y, &b) && b == 1) return x;
+      return graph_is_number(x, &a) && a == 1 ? y : NULL;
     case POINT_CONVERT:
       if (t->dtype != DT_I1 || x->op != GRAPH_POINT || x->point != POINT_WHERE) return NULL;
-      if (!is_number(x->in[1], &a) || !is_number(x->in[2], &b) || (a != 0) == (b != 0)) return NULL;
+      if (!graph_is_number(x->in[1], &a) || !graph_is_number(x->in[2], &b) || (a != 0) == (b != 0)) return NULL;
       return a != 0 ? x->in[0] : graph_point(g, POINT_NOT, 1, x->in);
     case POINT_NOT: return t->dtype == DT_I1 && x->op == GRAPH_POINT && x->point == POINT_NOT ? x->in[0] : NULL;
     case POINT_WHERE:

@@ -507,29 +507,27 @@ static double traffic(Grouping *q, const Tensor *t) {
   return n;
 }
 
-/* Whether something new became a root. */
+/* Whether something new became a root. Users come before operands: what only a new root is made of has one kernel. */
 static bool store_repeated(Grouping *q) {
   Arena *a = q->g->cx->arena;
   int n = q->g->at.n;
-  Set *users = NEW_N(a, Set, n + 1);
+  Set *users = NEW_N(a, Set, n + 1); /* the kernels that inline it, MOST_USERS of them */
   bool changed = false;
-  for (int i = n - 1; i >= 0; i--) { /* the kernels that inline it, MOST_USERS of them: users before operands */
+  for (int i = 0; i < n; i++) find_reads_of(q, q->g->at.at[i]);
+  for (int i = n - 1; i >= 0; i--) {
     Tensor *t = q->g->at.at[i];
     Set own = q->root[i] && q->group[i] >= 0 ? (Set){1, q->numbers + q->group[i]} : users[i];
+    if (!q->root[i] && !is_free(t) && !q->made_of_tile[i] && own.n > 1) {
+      double saved = (own.n - 1) * (traffic(q, t) - 1);
+      if (saved > 1 || cost(q, t) > MOST_REPEATED) {
+        q->root[i] = changed = true;
+        own.n = 1; /* one of those will store it */
+      }
+    }
     for (int k = 0; k < t->in_count; k++) {
       Set *its = &users[t->in[k]->id];
       if (!q->root[t->in[k]->id] && its->n < MOST_USERS) *its = set_union(a, *its, own);
     }
-  }
-  for (int i = 0; i < n; i++) {
-    Tensor *t = q->g->at.at[i];
-    find_reads_of(q, t);
-    if (q->root[i] || is_free(t) || q->made_of_tile[i]) continue;
-    int kernels = users[i].n;
-    if (kernels < 2) continue;
-    double saved = (kernels - 1) * (traffic(q, t) - 1);
-    if (saved <= 1 && cost(q, t) <= MOST_REPEATED) continue;
-    q->root[i] = changed = true;
   }
   return changed;
 }

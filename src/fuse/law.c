@@ -86,16 +86,6 @@ static bool varies(const LawSearch *k, const Tensor *t, const Index *at) {
   return false;
 }
 
-/* Its one number, where it is a constant. */
-static bool is_number(const Tensor *t, double *v) {
-  for (;; t = t->in[0]) {
-    bool view = graph_ops[t->op].group == CLASS_VIEW && t->op != GRAPH_PAD && t->op != GRAPH_CONCAT;
-    if (!view && !(t->op == GRAPH_POINT && t->point == POINT_CONVERT)) break;
-  }
-  *v = t->number;
-  return t->op == GRAPH_FULL;
-}
-
 static const Tensor *through_views(const Tensor *t) {
   while ((graph_ops[t->op].group == CLASS_VIEW && t->in_count == 1 && t->op != GRAPH_PAD) ||
          (t->op == GRAPH_POINT && t->point == POINT_CONVERT && dtype_is_float(t->in[0]->dtype)))
@@ -192,8 +182,8 @@ static Form product_of(LawSearch *k, Tensor *t, const Index *at, Form a, Form b)
   double c;
   if (a.kind == FORM_ROW) return taken_out(k, t, at, b, 1, LAW_TIMES);
   if (b.kind == FORM_ROW) return taken_out(k, t, at, a, 0, LAW_TIMES);
-  if (a.kind == FORM_SHIFT && is_number(t->in[1], &c)) return scaled_shift(k, t, at, &a, c);
-  if (b.kind == FORM_SHIFT && is_number(t->in[0], &c)) return scaled_shift(k, t, at, &b, c);
+  if (a.kind == FORM_SHIFT && graph_is_number(t->in[1], &c)) return scaled_shift(k, t, at, &a, c);
+  if (b.kind == FORM_SHIFT && graph_is_number(t->in[0], &c)) return scaled_shift(k, t, at, &b, c);
   Tensor *side[2] = {t->in[0], t->in[1]};
   Form f[2] = {product_form(a), product_form(b)}, p = {.kind = FORM_PRODUCT};
   for (int i = 0; i < 2; i++) {
@@ -228,7 +218,7 @@ static Form quotient_of(LawSearch *k, Tensor *t, const Index *at, Form a, const 
   if (b->kind == FORM_ROW) return taken_out(k, t, at, a, 0, LAW_OVER);
   if (b->kind != FORM_FIXED) return none(k, "a division by what changes along the row");
   if (a.kind == FORM_ROW) return none(k, "a value of the row over a tensor");
-  if (a.kind == FORM_SHIFT && is_number(t->in[1], &c)) return scaled_shift(k, t, at, &a, 1 / c);
+  if (a.kind == FORM_SHIFT && graph_is_number(t->in[1], &c)) return scaled_shift(k, t, at, &a, 1 / c);
   if (a.kind == FORM_SHIFT || a.law.shifts) return none(k, "a shift over a tensor");
   return a;
 }
@@ -262,7 +252,7 @@ static Form choice_of(LawSearch *k, Tensor *t, const Index *at, const Form *in) 
   if (in[0].kind != FORM_FIXED) return none(k, "a condition that changes");
   for (int i = 1; i < 3; i++) {
     const Form *f = &in[i];
-    if (in[3 - i].kind != FORM_FIXED || !is_number(t->in[3 - i], &c)) continue;
+    if (in[3 - i].kind != FORM_FIXED || !graph_is_number(t->in[3 - i], &c)) continue;
     if (f->kind == FORM_SHIFT && isinf(c)) return scaled_shift(k, t, at, f, 1);
     if (f->kind == FORM_PRODUCT && c == 0 && !f->law.shifts) return *f;
     if (c != 0 || f->law.only || f->kind == FORM_ROW) continue;
@@ -294,7 +284,7 @@ static Form point_form(LawSearch *k, Tensor *t, const Index *at) {
     case POINT_EXP2: return power_of(k, t, &in[0]);
     case POINT_WHERE: return choice_of(k, t, at, in);
     case POINT_POW:
-      if (in[0].kind != FORM_SHIFT || !is_number(t->in[1], &c) || c != 2) break;
+      if (in[0].kind != FORM_SHIFT || !graph_is_number(t->in[1], &c) || c != 2) break;
       in[0].law.shifts = 2;
       in[0].kind = FORM_PRODUCT;
       return in[0];

@@ -100,6 +100,20 @@ static double number_of(Dtype t, double v) {
   return dtype_is_signed(t) && v >= span / 2 ? v - span : v;
 }
 
+bool graph_is_number(const Tensor *t, double *v) {
+  stack_guard();
+  bool convert = t->op == GRAPH_POINT && t->point == POINT_CONVERT;
+  if (convert || (graph_ops[t->op].group == CLASS_VIEW && t->in_count == 1 && t->op != GRAPH_PAD)) {
+    if (!graph_is_number(t->in[0], v)) return false;
+    if (!convert || dtype_is_float(t->dtype)) return true;
+    bool fits = fabs(*v) < 0x1p53; /* infinities are no integers, nor NaN */
+    if (fits) *v = number_of(t->dtype, *v);
+    return fits;
+  }
+  *v = t->number;
+  return t->op == GRAPH_FULL;
+}
+
 Tensor *graph_full(Graph *g, Dtype t, int rank, const Size *const *size, double value) {
   Tensor *x = make(g, GRAPH_FULL, t, rank, size, 0, NULL);
   x->number = number_of(t, value);

@@ -155,6 +155,8 @@ Graph *graph_create(Context *cx, const char *name);
 
 Tensor *graph_input(Graph *g, const char *name, Dtype t, int rank, const Size *const *size);
 Tensor *graph_full(Graph *g, Dtype t, int rank, const Size *const *size, double value);
+/* Whether all elements are one number, through views and conversions. */
+bool graph_is_number(const Tensor *t, double *v);
 Tensor *graph_iota(Graph *g, Dtype t, const Size *n, int64_t start, int64_t step);
 Tensor *graph_extent(Graph *g, Dtype t, const Size *value);
 Tensor *graph_uniform(Graph *g, Dtype t, int rank, const Size *const *size);
