@@ -247,11 +247,25 @@ static void sum_between(Counter *c, const Series *s, Known low, Known high, bool
   drop_row(c, row);
 }
 
-/* The least power of two after which rows repeat; n when none is seen. */
+/* Whether rows a, b and c, as far apart from each other, lie on a line. */
+static bool evenly(const Counter *c, const int64_t *a, const int64_t *b, const int64_t *d) {
+  for (int i = 0; i < c->width; i++)
+    if (2 * b[i] != a[i] + d[i]) return false;
+  return true;
+}
+
+/* The least power of two after which rows repeat; else that after which they grow evenly, the first of each left out
+ * (a loop that goes by groups of iterations grows with each program, and its last iterations in turns); n when none is
+ * seen. */
 static int period_of(const Counter *c, int64_t *const *rows, int n) {
   for (int p = 1; p <= n / 2; p *= 2) {
     bool fits = true;
     for (int i = 0; fits && i + p < n; i++) fits = alike(c, rows[i], rows[i + p]);
+    if (fits) return p;
+  }
+  for (int p = 1; 4 * p <= n; p *= 2) {
+    bool fits = true;
+    for (int i = p; fits && i + 2 * p < n; i++) fits = evenly(c, rows[i], rows[i + p], rows[i + 2 * p]);
     if (fits) return p;
   }
   return n;
