@@ -83,7 +83,14 @@ static void note_extent(Writer *w, const Size *n) {
   if (!size_is_int(n, &v) || v >= (INT64_C(1) << 31) - 65536) w->wide = true;
 }
 
-static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
+static int64_t divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
 
 static void note_run(Writer *w, const Index *place) {
   for (int i = 0; i < place->n; i++) {
