@@ -81,7 +81,7 @@ $(SUPPORT): $(BUILD)/gen/%.inc: src/cpu/support/%
 
 # What runs code that was built ahead of time, without compilers: src/rt over what it uses of base and tile.
 RT_SRC   = $(sort $(wildcard src/rt/*.c src/rt/cuda/*.c)) src/tile/scalar.c src/tile/span_steps.c \
-  $(addprefix src/base/,arena.c buf.c coroutine.c diag.c fork.c hash.c limits.c map.c number.c os.c resident.c source.c temp.c thread.c)
+  $(addprefix src/base/,arena.c buf.c coroutine.c diag.c fork.c hash.c library.c limits.c map.c number.c os.c resident.c source.c temp.c thread.c)
 RT_OBJ   = $(RT_SRC:%.c=$(BUILD)/rt/%.o)
 $(BUILD)/rt/%.o: %.c $(FLAGS)
 	@mkdir -p $(@D)
@@ -127,8 +127,8 @@ FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
 $(FAKE_CUDA): tests/fakes/cuda.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
-FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat runtime/test_cuda_maps measure/test_prof measure/test_instrument_cuda \
-  measure/test_tune_cuda aot/test_bundle) $(BUILD)/tests/kernels/test_allocations
+FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_c runtime/test_cuda_reports runtime/test_graph_replay runtime/test_cuda_maps measure/test_prof measure/test_instrument_cuda \
+  measure/test_tune_cuda aot/test_bundle aot/test_values fuse/test_cublas) $(BUILD)/tests/kernels/test_allocations
 $(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
 $(FAKE_CUDA_TESTS): private ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.
@@ -139,6 +139,20 @@ $(FAKE_CUPTI): tests/fakes/cupti.c $(FLAGS)
 FAKE_CUPTI_TESTS = $(addprefix $(BUILD)/tests/unit/,prof/test_cupti prof/test_inject measure/test_prof)
 $(FAKE_CUPTI_TESTS): $(FAKE_CUPTI) tests/fakes/cupti.h
 $(FAKE_CUPTI_TESTS): private ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
+# And products by a library, against one that counts its calls.
+FAKE_BLAS = $(BUILD)/tests/lib/libfake_blas.so
+$(FAKE_BLAS): tests/fakes/blas.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
+FAKE_CUBLAS = $(BUILD)/tests/lib/libfake_cublas.so
+$(FAKE_CUBLAS): tests/fakes/cublas.c $(BUILD)/libnereid.a $(FLAGS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $< $(BUILD)/libnereid.a -lm -ldl -pthread
+$(BUILD)/tests/unit/fuse/test_cublas: $(FAKE_CUBLAS) tests/fakes/cublas.h
+$(BUILD)/tests/unit/fuse/test_cublas: private ALL_CFLAGS += -DFAKE_CUBLAS='"$(abspath $(FAKE_CUBLAS))"'
+FAKE_BLAS_TESTS = $(BUILD)/tests/unit/fuse/test_products $(BUILD)/tests/unit/fuse/test_choose
+$(FAKE_BLAS_TESTS): $(FAKE_BLAS) tests/fakes/blas.h
+$(FAKE_BLAS_TESTS): private ALL_CFLAGS += -DFAKE_BLAS='"$(abspath $(FAKE_BLAS))"'
 $(BUILD)/tests/unit/prof/test_inject: $(BUILD)/lib/libnereid-prof.so
 $(BUILD)/tests/unit/prof/test_inject: private ALL_CFLAGS += -DPROF_LIBRARY='"$(abspath $(BUILD)/lib/libnereid-prof.so)"'
 $(BUILD)/tests/unit/runtime/test_two_copies: $(BUILD)/lib/libnereid.so

@@ -477,7 +477,7 @@ typedef struct nereid_options {
   size_t size;
   bool debug;              /* device_assert checks; on interp, undefined elements that are used */
   bool check_races;        /* interp: report conflicting accesses of different programs */
-  bool allow_unwritten;    /* interp: reads of memory nobody wrote are no fault */
+  bool allow_unwritten;    /* interp: memory nobody wrote may be read and, with debug, undefined elements used */
   const int64_t *programs; /* run only these programs (linear ids, x fastest); NULL: all */
   int64_t program_count;
   const char *dump_after;                     /* a pass's name or "all": its IR goes to `dump` (see nereid_inspect) */
@@ -605,7 +605,7 @@ NEREID_API bool nereid_function_slot(const nereid_function *f, int i, nereid_slo
 NEREID_API nereid_status nereid_run_values(nereid_function *f, void *stream, const int64_t grid[3],
                                            const uint64_t *values, nereid_error **error);
 /* An argument of a type that a signature names, for compiling before there are any: "*fp32", "i32", "fp16", "i1",
- * "none", behind it ":16" (divisible by 16, aligned to 16 bytes) or ":1" (equal to 1). False: there is no such type. */
+ * "none", after it ":16" (divisible by 16, aligned to 16 bytes) or ":1" (equal to 1). False: there is no such type. */
 NEREID_API bool nereid_arg_of_type(const char *type, nereid_arg *out);
 typedef struct nereid_function_info {
   double front_ms, backend_ms, compiler_ms; /* source -> tile IR; tile IR -> text; cc or ptxas (0 from a cache) */
@@ -680,16 +680,16 @@ typedef struct nereid_build_options {
 } nereid_build_options;
 NEREID_API nereid_status nereid_build_create(const nereid_build_options *o, nereid_build **out, nereid_error **error);
 NEREID_API void nereid_build_free(nereid_build *b);
-/* type: "f32*", "f32[M,N]" (the shape is for people), "i32", ..., "none", or a constant's value. Behind the type of a
- * pointer or an integer, ":16|1|any" names the cases to build for: divisible by 16 (a pointer: aligned), equal to one,
- * any. Those of which nothing is named are built for all divisible, pointers alone, and none. */
+/* type: "f32*", "f32[M,N]" (the shape is for people), "i32", "none", "tensordesc<f16[128,64]>", "(f32*, n=i32)", or a
+ * constant. After a pointer's, integer's or descriptor's type ":16|1|any" names the cases to build for: divisible by
+ * 16 (a pointer: aligned), equal to one, any. Without: for all divisible, pointers alone, and none. */
 typedef struct nereid_build_arg {
   const char *name, *type;
 } nereid_build_arg;
 typedef struct nereid_build_how {
   const char *grid; /* of a launch: "cdiv(n, BLOCK), heads" over its integers and constants; + - * // %, cdiv,
                        next_power_of_2, min, max. NULL: each launch says it */
-  /* "n=4096,m=8": compiled for these values, in the configuration that tuning found on tuned_on, or that stands behind
+  /* "n=4096,m=8": compiled for these values, in the configuration that tuning found on tuned_on, or that stands after
    * a colon: "n=4096:BLOCK=256,num_warps=8" */
   const char *const *cases;
   int case_count;
@@ -733,17 +733,23 @@ typedef struct nereid_fuse_input {
   int rank;
   int64_t shape[NEREID_MAX_DIMS];
 } nereid_fuse_input;
+/* Who computes a product of matrices (docs/guide/fuse.md): whoever is known to be faster; a kernel; a library, where it
+ * can. */
+typedef enum { NEREID_PRODUCTS_AUTO = 0, NEREID_PRODUCTS_OWN = 1, NEREID_PRODUCTS_LIBRARY = 2 } nereid_fuse_products;
 typedef struct nereid_fuse_options {
   bool eager;     /* a kernel for each operation */
   bool no_online; /* a reduction that depends on another one has a loop of its own (docs/guide/fuse.md) */
   uint64_t seed;  /* of the program's random numbers */
-  /* Gradients of the sum of all outputs by inputs, as outputs behind the others, called grad_NAME: "x,w", or "all" of
+  /* Gradients of the sum of all outputs by inputs, as outputs after the others, called grad_NAME: "x,w", or "all" of
    * floats. An output is weighted with the input grad_output (the first), grad_output_1, ... where `inputs` says its
    * type. NULL: none. */
   const char *grad;
   nereid_limits limits;
-  const nereid_device *device; /* for which tiles are chosen; NULL: none in particular. They run on every device */
-  uint64_t reserved[8];
+  /* For which tiles are chosen, and on which products are measured; NULL: none in particular. Kernels run on every
+   * device. */
+  const nereid_device *device;
+  nereid_fuse_products products;
+  uint64_t reserved[7];
 } nereid_fuse_options;
 /* Reads FUNCTION (NULL: the only one, or `forward`) of a file and plans its kernels. Parameters whose annotation says
  * "f32[64, 1000]" need no input. options may be NULL. */
@@ -823,14 +829,14 @@ NEREID_API nereid_status nereid_builder_compile(nereid_builder *g, const nereid_
 /* The text of a stage. Of the whole file (args may be NULL): "ast". Of the kernel: "tile-raw" (as the front end made
  * it), "tile" (optimised); for this machine "c"; for a GPU, which need not be there, "layout" (which thread holds which
  * element), "lane" (what one thread does), "ptx", "sass" (needs ptxas and a disassembler of CUDA), "summary"
- * (registers, spills, shared memory, barriers, the width of each load and store). Behind ptx and sass stands the
+ * (registers, spills, shared memory, barriers, the width of each load and store). After ptx and sass stands the
  * summary, as comments. `target`: "host" or NULL, a device's name, or a GPU's: "sm_80", "sm_90a", "sm_100a", "sm_120a",
  * ...; a GPU's stages take "host" for "sm_90a". *text is malloc'ed; free it with free(). */
 NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
                                         const nereid_options *options, const char *stage, const char *target,
                                         char **text, nereid_error **error);
 
-/* The same, and "cubin", which is no text: a GPU's machine code (needs ptxas). *data is malloc'ed; behind it stands a
+/* The same, and "cubin", which is no text: a GPU's machine code (needs ptxas). *data is malloc'ed; after it stands a
  * zero. */
 NEREID_API nereid_status nereid_inspect_bytes(nereid_module *m, const char *kernel, const nereid_arg *args,
                                               int arg_count, const nereid_options *options, const char *stage,
@@ -1330,7 +1336,7 @@ typedef enum {
   NEREID_INSTRUMENT_OFF,
   NEREID_INSTRUMENT_DEFAULT,   /* those that the source marks; where it marks none, automatic ones */
   NEREID_INSTRUMENT_MARKED,    /* NEREID_BAD_SOURCE where there are none */
-  NEREID_INSTRUMENT_AUTOMATIC, /* loops, their turns, products, reductions, scans, sorts, and on a GPU barriers */
+  NEREID_INSTRUMENT_AUTOMATIC, /* loops, their iterations, products, reductions, scans, sorts, and on a GPU barriers */
   NEREID_INSTRUMENT_BOTH
 } nereid_instrument_regions;
 

@@ -8,16 +8,17 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["blocks", "turns", "shift"])
-def read(x_ptr, out_ptr, blocks, turns, shift, BLOCK: tl.constexpr, EACH: tl.constexpr):
-    """Each program sums its slice of `blocks` blocks, `turns` times; with shift 1 another program's slice in each turn. EACH: a sum for each
-    element of a block, as threads keep them in registers of their own; else one, which a processor's loop over a block keeps there."""
+@triton.jit(do_not_specialize=["blocks", "iterations", "shift"])
+def read(x_ptr, out_ptr, blocks, iterations, shift, BLOCK: tl.constexpr, EACH: tl.constexpr):
+    """Each program sums its slice of `blocks` blocks, `iterations` times; with shift 1 another program's slice in each
+    iteration. EACH: a sum for each element of a block, as threads keep them in registers of their own; else one, which a
+    processor's loop over a block keeps there."""
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
     sums = tl.zeros([BLOCK], tl.float32)
     total = 0.0
-    for turn in range(turns):
-        start = ((pid + turn * shift) % programs).to(tl.int64) * blocks * BLOCK
+    for iteration in range(iterations):
+        start = ((pid + iteration * shift) % programs).to(tl.int64) * blocks * BLOCK
         for block in range(blocks):
             x = tl.load(x_ptr + start + block * BLOCK + tl.arange(0, BLOCK))
             if EACH:
@@ -27,36 +28,36 @@ def read(x_ptr, out_ptr, blocks, turns, shift, BLOCK: tl.constexpr, EACH: tl.con
     tl.store(out_ptr + pid, total + tl.sum(sums))
 
 
-@triton.jit(do_not_specialize=["blocks", "turns", "shift"])
-def write(out_ptr, blocks, turns, shift, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["blocks", "iterations", "shift"])
+def write(out_ptr, blocks, iterations, shift, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
-    for turn in range(turns):
-        start = ((pid + turn * shift) % programs).to(tl.int64) * blocks * BLOCK
-        value = tl.zeros([BLOCK], tl.float32) + turn
+    for iteration in range(iterations):
+        start = ((pid + iteration * shift) % programs).to(tl.int64) * blocks * BLOCK
+        value = tl.zeros([BLOCK], tl.float32) + iteration
         for block in range(blocks):
             tl.store(out_ptr + start + block * BLOCK + tl.arange(0, BLOCK), value)
 
 
-@triton.jit(do_not_specialize=["blocks", "turns", "shift"])
-def copy(x_ptr, out_ptr, blocks, turns, shift, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["blocks", "iterations", "shift"])
+def copy(x_ptr, out_ptr, blocks, iterations, shift, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
-    for turn in range(turns):
-        start = ((pid + turn * shift) % programs).to(tl.int64) * blocks * BLOCK
+    for iteration in range(iterations):
+        start = ((pid + iteration * shift) % programs).to(tl.int64) * blocks * BLOCK
         for block in range(blocks):
             offsets = start + block * BLOCK + tl.arange(0, BLOCK)
             tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
 
 
-@triton.jit(do_not_specialize=["turns", "a", "b"])
-def multiply_add(x_ptr, turns, a, b, FUSED: tl.constexpr, BLOCK: tl.constexpr, CHAIN: tl.constexpr):
-    """CHAIN multiply-adds a turn on each element, of x's type. None of them can be left out."""
+@triton.jit(do_not_specialize=["iterations", "a", "b"])
+def multiply_add(x_ptr, iterations, a, b, FUSED: tl.constexpr, BLOCK: tl.constexpr, CHAIN: tl.constexpr):
+    """CHAIN multiply-adds an iteration on each element, of x's type. None of them can be left out."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets)
     a = tl.zeros([BLOCK], x.dtype) + a.to(x.dtype)
     b = tl.zeros([BLOCK], x.dtype) + b.to(x.dtype)
-    for turn in range(turns):
+    for iteration in range(iterations):
         for _ in tl.static_range(CHAIN):
             if FUSED:
                 x = tl.fma(x, a, b)
@@ -65,21 +66,21 @@ def multiply_add(x_ptr, turns, a, b, FUSED: tl.constexpr, BLOCK: tl.constexpr, C
     tl.store(x_ptr + offsets, x)
 
 
-@triton.jit(do_not_specialize=["turns"])
-def exponential(x_ptr, turns, BLOCK: tl.constexpr, CHAIN: tl.constexpr):
+@triton.jit(do_not_specialize=["iterations"])
+def exponential(x_ptr, iterations, BLOCK: tl.constexpr, CHAIN: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets)
-    for turn in range(turns):
+    for iteration in range(iterations):
         for _ in tl.static_range(CHAIN):
             x = tl.exp(-x)
     tl.store(x_ptr + offsets, x)
 
 
-@triton.jit(do_not_specialize=["turns"])
-def divide(x_ptr, turns, a, BLOCK: tl.constexpr, CHAIN: tl.constexpr):
+@triton.jit(do_not_specialize=["iterations"])
+def divide(x_ptr, iterations, a, BLOCK: tl.constexpr, CHAIN: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets)
-    for turn in range(turns):
+    for iteration in range(iterations):
         for _ in tl.static_range(CHAIN):
             x = a / x
     tl.store(x_ptr + offsets, x)
@@ -101,7 +102,7 @@ def doubling(x_ptr, out_ptr, n, factor, REPEAT: tl.constexpr, BLOCK: tl.constexp
         for _ in tl.static_range(REPEAT):
             x = x * factor
     else:
-        for turn in range(REPEAT // 64):
+        for iteration in range(REPEAT // 64):
             for _ in tl.static_range(64):
                 x = x * factor
     tl.store(out_ptr + offsets, x, mask=mask)

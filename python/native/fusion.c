@@ -11,7 +11,9 @@ typedef struct Fusion {
 static PyObject *fusion_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   const char *path;
   PyObject *device, *texts;
-  if (!PyArg_ParseTuple(args, "sO!O!:Fusion", &path, device_type, &device, &PyDict_Type, &texts)) return NULL;
+  int products;
+  if (!PyArg_ParseTuple(args, "sO!O!i:Fusion", &path, device_type, &device, &PyDict_Type, &texts, &products))
+    return NULL;
   int n = (int)PyDict_Size(texts), i = 0;
   nereid_fuse_input *inputs = calloc((size_t)n + 1, sizeof *inputs);
   if (!inputs) return PyErr_NoMemory();
@@ -27,7 +29,8 @@ static PyObject *fusion_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   nereid_fusion *made = NULL;
   nereid_error *error = NULL;
   nereid_status status = NEREID_OK;
-  const nereid_fuse_options options = {.device = ((Device *)device)->device};
+  const nereid_fuse_options options = {.device = ((Device *)device)->device,
+                                       .products = (nereid_fuse_products)products};
   Py_BEGIN_ALLOW_THREADS;
   if (good) status = nereid_fuse(path, NULL, inputs, n, &options, &made, &error);
   Py_END_ALLOW_THREADS;

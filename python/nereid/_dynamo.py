@@ -4,6 +4,7 @@ A graph is cut into groups (_partition.py). What is not known of it (an operatio
 them; each reason is named once, as a warning. The runs of groups and operations in order are a Python function that is
 written for the graph: `source` of what compile_graph gives.
 """
+import functools
 import os
 import tempfile
 import threading
@@ -48,7 +49,7 @@ class _Program:
             with open(path, "w") as f:
                 f.write(text)
             try:
-                self.fusion = _native.Fusion(path, _device(group.device), {} if sizes else values)
+                self.fusion = _native.Fusion(path, _device(group.device), {} if sizes else values, group.products)
             except Exception as e:
                 places = getattr(e, "places", ())
                 node = lines.get(places[-1][1]) if places and places[-1][0] == path else None
@@ -148,7 +149,7 @@ def _symints(node):
 
 # ---- the graph ------------------------------------------------------------------------------------------------------
 
-def _groups(gm, failed):
+def _groups(gm, failed, products):
     """Kernels for what is ours, at their first node's level: [(level, _Kernels)], {node: level}."""
     rules, made = Rules(gm), {}
     rules.nodes.update(failed)
@@ -164,6 +165,7 @@ def _groups(gm, failed):
             for (at, *_), nodes in members.items():
                 inside = set(nodes)
                 group = Group(nodes, lambda n: any(u not in inside for u in n.users), rules)
+                group.products = products
                 if not group.computes():
                     raise Refused(None, "")
                 key = (tuple(nodes), tuple(group.outputs))
@@ -334,12 +336,15 @@ def _attribute(gm, path):
     return gm
 
 
-def compile_graph(gm, example_inputs):
+PRODUCTS = {"auto": 0, "own": 1, "library": 2}  # nereid_fuse_products
+
+
+def compile_graph(gm, example_inputs, products=PRODUCTS["own"]):
     """For AOTAutograd: what runs an ATen graph."""
     failed, state = {}, {}
 
     def make():
-        state["groups"], level = _groups(gm, failed)
+        state["groups"], level = _groups(gm, failed, products)
         state["run"] = _Writer(gm).function(state["groups"], level)
 
     def first(args):
@@ -365,7 +370,15 @@ def compile_graph(gm, example_inputs):
     return run
 
 
-def backend(gm, example_inputs, **options):
+def _products(mode, options):
+    """Who computes products: measuring takes a second for each, and so is asked for, as in Inductor."""
+    name = (options or {}).get("products", "auto" if str(mode).startswith("max-autotune") else "own")
+    if name not in PRODUCTS:
+        raise ValueError(f"products is {name!r}; it may be {', '.join(PRODUCTS)}")
+    return PRODUCTS[name]
+
+
+def backend(gm, example_inputs, mode=None, options=None, **unused):
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
     from torch._inductor.decomposition import select_decomp_table
@@ -374,6 +387,7 @@ def backend(gm, example_inputs, **options):
         """Inductor's, but for those of poolings, which need a part of it that takes a second to import."""
         pools = (torch.ops.aten.max_pool2d_with_indices, torch.ops.aten.max_pool3d_with_indices)
         return {op: f for op, f in select_decomp_table().items() if getattr(op, "overloadpacket", op) not in pools}
-    return aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph, decompositions=decompositions,
+    compiler = functools.partial(compile_graph, products=_products(mode, options))
+    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions,
                         partition_fn=min_cut_rematerialization_partition,
                         keep_inference_input_mutations=True)(gm, example_inputs)

@@ -3,6 +3,7 @@
  *
  *     build.c      a signature        ──▶  the specializations to compile, the most special ones first
  *     signature.c  "f32[M,N]:16|any"  ──▶  what types and conditions a parameter is built for
+ *     params.c     a kernel's parameters ──▶ the values that its launches have
  *     grid.c       "cdiv(n, BLOCK)"   ──▶  a GridProgram
  *     code.c       a specialization and a target ──▶ BundleCode
  *     write.c      all of it          ──▶  a bundle's bytes
@@ -25,23 +26,26 @@ typedef struct AotTarget {
   const char *features[PROCESSOR_MOST_FEATURES];
 } AotTarget;
 
-/* What one parameter is built for. */
+/* What one value of a launch is built for, by a signature. */
 enum { FOR_ANY = 1, FOR_DIVISIBLE = 2, FOR_ONE = 4 };
 typedef struct AotParam {
-  const ParamRule *rule;
-  ParamKind kind;
-  Dtype dtype;
-  bool given;        /* else it is left to the kernel: a default, or what autotune sets */
-  bool chosen;       /* cases were named */
-  unsigned cases;    /* FOR_... */
-  const char *text;  /* of a constexpr */
-  const char *shape; /* "[M,N]", for people; or NULL */
+  BundleParam value;
+  const ParamRule *rule; /* of an item of a tuple: as the language has it there */
+  const char *field;     /* of an item: its name, or NULL */
+  bool given;            /* else it is left to the kernel: a default, or what autotune sets */
+  bool chosen;           /* cases were named */
+  unsigned cases;        /* FOR_...; of a descriptor: of its shape */
+  const char *shape;     /* "[M,N]", for people; or NULL */
 } AotParam;
+typedef struct AotParams {
+  AotParam at[BUNDLE_MOST_PARAMS];
+  int n;
+} AotParams;
 
 /* How the launcher of an entry is described. */
 typedef struct AotDoc {
   bool is_launcher;
-  const AotParam *params;
+  const AotParams *params;
   const char *grid; /* or NULL */
   uint64_t written; /* parameters whose arrays are; from the 64th on bit 63 */
 } AotDoc;
@@ -57,10 +61,27 @@ struct nereid_build {
   VEC(Arena *) kept;   /* what was compiled, each on a thread of its own */
 };
 
-/* signature.c: false, with *why, when the text is wrong. */
-bool aot_param_parse(Context *cx, const char *text, AotParam *out, const char **why);
-/* The argument that stands for a case. */
-nereid_arg aot_argument(const AotParam *p, unsigned which);
+/* signature.c: appends a parameter, with all that belongs to it; false, with *why, when the text is wrong. */
+bool aot_param_parse(Context *cx, const char *text, const ParamRule *rule, AotParams *out, const char **why);
+/* One of them; NULL: there would be too many. */
+AotParam *aot_param_add(AotParams *to, const char *name, const ParamRule *rule, ParamKind kind);
+
+/* params.c: the values of an entry, with what stands for each in a compilation. */
+typedef struct AotValues {
+  const BundleParam *params;
+  const ParamRule **rules;
+  nereid_arg **args; /* NULL: nothing is given, or it is a part of a descriptor */
+  int count;
+} AotValues;
+AotValues aot_values(Context *cx, const AotParams *signature);
+/* The arguments that stand for the cases `which`, one a value; their number. */
+int aot_arguments(Context *cx, const AotParams *signature, const unsigned *which, nereid_arg *out, AotValues *values);
+/* What a launch with these arguments is built for: one a parameter of the kernel, or NULL; out has room for each. */
+AotValues aot_values_of(Context *cx, const KernelInfo *k, const nereid_arg *const *args, nereid_arg *out, int *count);
+/* What a specialization takes for granted of the arguments that stand for it: appended to v's. */
+void aot_conditions(Context *cx, const AotValues *values, BundleVariant *v);
+/* The value that fills a slot. */
+int aot_slot_value(const BundleEntry *e, const Slot *s);
 
 /* grid.c: up to three expressions with commas between. NULL when they are right, else what is wrong, in the arena. */
 const char *aot_grid_parse(Context *cx, const char *text, const BundleEntry *e, GridProgram out[3]);
@@ -72,6 +93,7 @@ typedef struct AotSpecialization {
   nereid_module *module;
   const Call *call;
   const nereid_options *options;
+  const BundleEntry *entry;
   volatile nereid_status *phase;
 } AotSpecialization;
 void aot_targets(nereid_build *b, const char *text);

@@ -72,6 +72,7 @@ typedef struct Wanted {
   int arg_count;
   const nereid_options *options;
   const Chosen *chosen; /* or NULL */
+  const BundleEntry *entry;
 } Wanted;
 
 /* A variant of an entry that is not compiled yet. */
@@ -111,8 +112,8 @@ static nereid_status compile_job(Job *j) {
   cx->compiler_seconds = w->options->compiler_seconds;
   if (context_try(cx)) {
     j->keep = arena_create(cx);
-    aot_compile(j->build, &(AotSpecialization){cx, j->keep, w->module, &j->of->call, w->options, &phase}, j->target,
-                &j->made, &j->written);
+    aot_compile(j->build, &(AotSpecialization){cx, j->keep, w->module, &j->of->call, w->options, w->entry, &phase},
+                j->target, &j->made, &j->written);
     context_end_try(cx);
   } else {
     status = error_from_context(&j->error, phase, cx);
@@ -205,62 +206,42 @@ static const char *param_text(Context *cx, const nereid_build_arg *args, int n, 
   return NULL;
 }
 
-static void read_signature(Context *cx, const KernelInfo *k, const nereid_build_arg *args, int n, AotParam *out) {
+static AotParams *read_signature(Context *cx, const KernelInfo *k, const nereid_build_arg *args, int n) {
+  AotParams *out = NEW(cx->arena, AotParams);
   param_text(cx, args, n, k);
   for (int p = 0; p < k->info.param_count; p++) {
     const ParamRule *r = &k->rules[p];
-    out[p] = (AotParam){.rule = r, .kind = PARAM_CONSTEXPR};
+    int first = out->n;
     for (int i = 0; i < n; i++) {
-      const char *why;
+      const char *why = "is NULL";
       if (strcmp(args[i].name, r->name)) continue;
-      if (out[p].given) diag_fail(cx, (Span){0}, "the parameter '%s' is given twice", r->name);
-      if (!args[i].type || !aot_param_parse(cx, arena_strdup(cx->arena, args[i].type), &out[p], &why))
-        diag_fail(cx, (Span){0}, "%s=%s: %s", r->name, args[i].type ? args[i].type : "",
-                  args[i].type ? why : "is NULL");
+      if (out->n > first) diag_fail(cx, (Span){0}, "the parameter '%s' is given twice", r->name);
+      if (!args[i].type || !aot_param_parse(cx, arena_strdup(cx->arena, args[i].type), r, out, &why))
+        diag_fail(cx, (Span){0}, "%s=%s: %s", r->name, args[i].type ? args[i].type : "", why);
     }
-    if (!out[p].given && !r->has_default && !r->is_set)
+    if (out->n > first) continue;
+    if (!r->has_default && !r->is_set)
       diag_fail_hint(cx, (Span){0},
                      r->is_constexpr ? "give its value, as in BLOCK=1024"
                                      : "give its type, as in x_ptr=f32[M,N] or n=i32 (nereid build --help)",
                      "kernel '%s' lacks its parameter '%s'", k->info.name, r->name);
+    if (!aot_param_add(out, r->name, r, PARAM_CONSTEXPR))
+      diag_fail(cx, (Span){0}, "kernel '%s' has more than %d parameters", k->info.name, BUNDLE_MOST_PARAMS);
   }
+  return out;
 }
 
 /* Numbers that heuristics look at decide on code, so that one code cannot serve all of them. */
-static void check_read(Context *cx, const KernelInfo *k, const AotParam *params, const bool *fixed) {
+static void check_read(Context *cx, const KernelInfo *k, const AotParams *params, const bool *fixed) {
   const char *sets = NULL;
-  for (int p = 0; p < k->info.param_count; p++)
-    if (!params[p].given && k->rules[p].is_set) sets = k->rules[p].name;
-  for (int p = 0; p < k->info.param_count && sets; p++)
-    if (k->rules[p].is_read && (params[p].kind == PARAM_INT || params[p].kind == PARAM_FLOAT) && !fixed[p])
+  for (int p = 0; p < params->n; p++)
+    if (!params->at[p].given && params->at[p].rule->is_set) sets = params->at[p].value.name;
+  for (int p = 0; p < params->n && sets; p++) {
+    const AotParam *q = &params->at[p];
+    if (q->rule->is_read && (q->value.kind == PARAM_INT || q->value.kind == PARAM_FLOAT) && !fixed[p])
       diag_fail_hint(cx, (Span){0},
-                     arena_printf(cx->arena, "give %s, or build for values: --for %s=4096", sets, k->rules[p].name),
-                     "the decorators of kernel '%s' compute '%s' of '%s'", k->info.name, sets, k->rules[p].name);
-}
-
-static int give(const KernelInfo *k, const AotParam *params, const unsigned *which, nereid_arg *out) {
-  int n = 0;
-  for (int p = 0; p < k->info.param_count; p++)
-    if (params[p].given) out[n++] = aot_argument(&params[p], which[p]);
-  return n;
-}
-
-static void condition(BundleVariant *v, ConditionKind kind, int param, int64_t value) {
-  v->conditions[v->condition_count++] = (BundleCondition){kind, param, value};
-}
-
-/* What the specialization takes for granted of the arguments that stand for it. */
-static void conditions_of(Context *cx, const KernelInfo *k, const nereid_arg *args, int n, BundleVariant *v) {
-  v->conditions = NEW_N(cx->arena, BundleCondition, 2 * k->info.param_count + 1);
-  for (int i = 0; i < n; i++) {
-    int p = 0;
-    while (strcmp(k->names[p], args[i].name)) p++;
-    const ParamRule *r = &k->rules[p];
-    if (r->is_constexpr || args[i].kind == NEREID_ARG_CONSTEXPR) continue;
-    Seen s = arg_see(r, &args[i]);
-    if (s.kind == ARG_POINTER && s.is_divisible) condition(v, CONDITION_ALIGNED, p, 0);
-    if (s.kind == ARG_INT && s.is_one) condition(v, CONDITION_ONE, p, 0);
-    if (s.kind == ARG_INT && s.is_divisible && !s.is_one) condition(v, CONDITION_DIVISIBLE, p, 0);
+                     arena_printf(cx->arena, "give %s, or build for values: --for %s=4096", sets, q->value.name),
+                     "the decorators of kernel '%s' compute '%s' of '%s'", k->info.name, sets, q->value.name);
   }
 }
 
@@ -271,32 +252,35 @@ static bool same_conditions(const BundleVariant *a, const BundleVariant *b) {
 
 /* The next combination of what the parameters are built for; false: it was the last. chain: 0 all that may be are
  * divisible, 1 pointers are, 2 none is. */
-static bool next_combination(const KernelInfo *k, const AotParam *params, unsigned *which, int *chain) {
+static bool next_combination(const AotParams *params, unsigned *which, int *chain) {
   static const unsigned order[] = {FOR_ONE, FOR_DIVISIBLE, FOR_ANY};
   bool free = false;
-  for (int p = 0; p < k->info.param_count; p++) free |= !params[p].chosen && params[p].cases & FOR_DIVISIBLE;
+  for (int p = 0; p < params->n; p++) free |= !params->at[p].chosen && params->at[p].cases & FOR_DIVISIBLE;
   if (free && *chain < 2) {
     ++*chain;
   } else {
     *chain = 0;
     int p = 0;
-    for (; p < k->info.param_count; p++) {
-      if (!params[p].chosen) continue;
+    for (; p < params->n; p++) {
+      if (!params->at[p].chosen) continue;
+      unsigned cases = params->at[p].cases;
       int at = 0;
       while (order[at] != which[p]) at++;
-      for (at++; at < 3 && !(params[p].cases & order[at]);) at++;
+      for (at++; at < 3 && !(cases & order[at]);) at++;
       if (at < 3) {
         which[p] = order[at];
         break;
       }
-      for (at = 0; !(params[p].cases & order[at]);) at++;
+      for (at = 0; !(cases & order[at]);) at++;
       which[p] = order[at];
     }
-    if (p == k->info.param_count) return false;
+    if (p == params->n) return false;
   }
-  for (int p = 0; p < k->info.param_count; p++)
-    if (!params[p].chosen && params[p].cases & FOR_DIVISIBLE)
-      which[p] = *chain == 0 || (*chain == 1 && params[p].kind == PARAM_POINTER) ? FOR_DIVISIBLE : FOR_ANY;
+  for (int p = 0; p < params->n; p++) {
+    const AotParam *q = &params->at[p];
+    if (!q->chosen && q->cases & FOR_DIVISIBLE)
+      which[p] = *chain == 0 || (*chain == 1 && q->value.kind == PARAM_POINTER) ? FOR_DIVISIBLE : FOR_ANY;
+  }
   return true;
 }
 
@@ -305,23 +289,23 @@ static int by_specialness(const void *x, const void *y) {
   return b->condition_count - a->condition_count;
 }
 
-static void add_general(Additions *a, BundleEntry *e, Wanted *w, const AotParam *params) {
+static void add_general(Additions *a, BundleEntry *e, Wanted *w, const AotParams *params) {
   Context *cx = a->build->cx;
-  int n = w->kernel->info.param_count, chain = 0, first = e->variant_count;
+  int n = params->n, chain = 0, first = e->variant_count;
   unsigned *which = NEW_N(cx->arena, unsigned, n + 1);
   bool *none = NEW_N(cx->arena, bool, n + 1);
   check_read(cx, w->kernel, params, none);
-  for (int p = 0; p < n; p++)
-    which[p] = !params[p].chosen                 ? params[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE : FOR_ANY
-               : params[p].cases & FOR_ONE       ? FOR_ONE
-               : params[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE
-                                                 : FOR_ANY;
+  for (int p = 0; p < n; p++) {
+    unsigned cases = params->at[p].cases;
+    which[p] = params->at[p].chosen && cases & FOR_ONE ? FOR_ONE : cases & FOR_DIVISIBLE ? FOR_DIVISIBLE : FOR_ANY;
+  }
+  AotValues values = aot_values(cx, params);
   do {
     nereid_arg *args = NEW_N(cx->arena, nereid_arg, n + 1);
     w->args = args;
-    w->arg_count = give(w->kernel, params, which, args);
+    w->arg_count = aot_arguments(cx, params, which, args, &values);
     BundleVariant v = {0};
-    conditions_of(cx, w->kernel, args, w->arg_count, &v);
+    aot_conditions(cx, &values, &v);
     bool known = false;
     for (int i = first; i < e->variant_count; i++) known |= same_conditions(&e->variants[i], &v);
     if (known) continue;
@@ -330,7 +314,7 @@ static void add_general(Additions *a, BundleEntry *e, Wanted *w, const AotParam 
                      "kernel '%s' would have more than %d specializations", w->kernel->info.name, MOST_VARIANTS);
     e->variants[e->variant_count] = v;
     add_variant(a, &e->variants[e->variant_count++], w);
-  } while (next_combination(w->kernel, params, which, &chain));
+  } while (next_combination(params, which, &chain));
 }
 
 /* ---- for values -------------------------------------------------------------------------------------------------- */
@@ -341,24 +325,24 @@ typedef struct Case {
   bool chooses;
 } Case;
 
-static void read_case(Context *cx, const KernelInfo *k, const char *text, const AotParam *params, nereid_arg *args,
-                      int n, BundleVariant *v, bool *fixed, Case *out) {
+static void read_case(Context *cx, const char *text, const AotValues *values, BundleVariant *v, bool *fixed,
+                      Case *out) {
   char *copy = arena_strdup(cx->arena, text), *colon = strchr(copy, ':'), *save = NULL;
   if (colon) *colon = 0;
   for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
     char *equals = strchr(w, '='), *end = w;
-    int i = 0, p = 0;
+    int p = 0;
     if (equals) *equals = 0;
-    while (i < n && strcmp(args[i].name, w)) i++;
-    while (p < k->info.param_count && strcmp(k->names[p], w)) p++;
+    while (p < values->count && strcmp(values->params[p].name, w)) p++;
     long long value = equals ? strtoll(equals + 1, &end, 0) : 0;
-    if (!equals || end == equals + 1 || *end || i == n || params[p].kind != PARAM_INT)
+    bool is_int = p < values->count && values->params[p].kind == PARAM_INT && values->args[p];
+    if (!equals || end == equals + 1 || *end || !is_int)
       diag_fail_hint(cx, (Span){0},
-                     "values of integers, as in n=4096,m=8; behind a colon a configuration: n=4096:BLOCK=256",
+                     "values of integers, as in n=4096,m=8; after a colon a configuration: n=4096:BLOCK=256",
                      "--for %s: '%s' is no value of an integer of the kernel", text, w);
-    args[i].i = value;
+    values->args[p]->i = value;
     fixed[p] = true;
-    condition(v, CONDITION_EQUAL, p, value);
+    v->conditions[v->condition_count++] = (BundleCondition){CONDITION_EQUAL, p, value};
   }
   if (!v->condition_count) diag_fail(cx, (Span){0}, "--for %s: it names no value", text);
   if (!colon) return;
@@ -411,22 +395,23 @@ static nereid_status find_winner(nereid_device *d, const Wanted *w, const char *
   return status;
 }
 
-static nereid_status add_case(Additions *a, BundleEntry *e, Wanted w, const AotParam *params, const char *text,
+static nereid_status add_case(Additions *a, BundleEntry *e, Wanted w, const AotParams *params, const char *text,
                               nereid_device *tuned_on, nereid_error **error) {
   Context *cx = a->build->cx;
-  int n = w.kernel->info.param_count;
+  int n = params->n;
   unsigned *which = NEW_N(cx->arena, unsigned, n + 1);
   bool *fixed = NEW_N(cx->arena, bool, n + 1);
   nereid_arg *args = NEW_N(cx->arena, nereid_arg, n + 1);
   for (int p = 0; p < n; p++)
-    which[p] = params[p].kind == PARAM_POINTER && params[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE : FOR_ANY;
+    which[p] = params->at[p].value.kind != PARAM_INT && params->at[p].cases & FOR_DIVISIBLE ? FOR_DIVISIBLE : FOR_ANY;
+  AotValues values = aot_values(cx, params);
   w.args = args;
-  w.arg_count = give(w.kernel, params, which, args);
+  w.arg_count = aot_arguments(cx, params, which, args, &values);
   BundleVariant v = {.conditions = NEW_N(cx->arena, BundleCondition, 3 * n + 1)}, special = {0};
   Case *how = NEW(cx->arena, Case);
-  read_case(cx, w.kernel, text, params, args, w.arg_count, &v, fixed, how);
+  read_case(cx, text, &values, &v, fixed, how);
   check_read(cx, w.kernel, params, fixed);
-  conditions_of(cx, w.kernel, args, w.arg_count, &special);
+  aot_conditions(cx, &values, &special);
   for (int i = 0; i < special.condition_count; i++)
     if (!fixed[special.conditions[i].param]) v.conditions[v.condition_count++] = special.conditions[i];
   if (!how->chooses && tuned_on) {
@@ -444,21 +429,17 @@ static nereid_status add_case(Additions *a, BundleEntry *e, Wanted w, const AotP
 static nereid_status add(nereid_build *b, nereid_module *m, const KernelInfo *k, const nereid_build_arg *args, int n,
                          const nereid_build_how *how, const nereid_options *o, nereid_error **error) {
   Context *cx = b->cx;
-  if (k->info.param_count > BUNDLE_MOST_PARAMS)
-    diag_fail(cx, (Span){0}, "kernel '%s' has more than %d parameters", k->info.name, BUNDLE_MOST_PARAMS);
-  AotParam *params = NEW_N(cx->arena, AotParam, k->info.param_count + 1);
-  read_signature(cx, k, args, n, params);
+  AotParams *params = read_signature(cx, k, args, n);
   BundleEntry *e = new_entry(b);
   AotDoc *doc = &b->docs[b->content.entry_count];
   *doc = (AotDoc){.is_launcher = true, .params = params};
   *e = (BundleEntry){.name = arena_strdup(cx->arena, k->info.name), .path = arena_strdup(cx->arena, m->path)};
-  e->param_count = k->info.param_count;
-  e->params = NEW_N(cx->arena, BundleParam, e->param_count + 1);
-  for (int p = 0; p < e->param_count; p++)
-    e->params[p] = (BundleParam){.name = arena_strdup(cx->arena, k->names[p]),
-                                 .kind = params[p].kind,
-                                 .dtype = params[p].dtype,
-                                 .constant = params[p].text ? params[p].text : ""};
+  e->param_count = params->n;
+  e->params = NEW_N(cx->arena, BundleParam, params->n + 1);
+  for (int p = 0; p < params->n; p++) {
+    e->params[p] = params->at[p].value;
+    e->params[p].name = arena_strdup(cx->arena, e->params[p].name);
+  }
   const char *grid = how ? how->grid : NULL;
   if (grid) {
     const char *wrong = aot_grid_parse(cx, grid, e, e->grid);
@@ -467,7 +448,7 @@ static nereid_status add(nereid_build *b, nereid_module *m, const KernelInfo *k,
     doc->grid = arena_strdup(cx->arena, grid);
   }
   e->variants = NEW_N(cx->arena, BundleVariant, MOST_VARIANTS + (how ? how->case_count : 0) + 1);
-  Wanted w = {.module = m, .kernel = k, .options = o};
+  Wanted w = {.module = m, .kernel = k, .options = o, .entry = e};
   nereid_status status = NEREID_OK;
   Additions a = {.build = b};
   for (int i = 0; how && i < how->case_count && !status; i++)
@@ -521,48 +502,15 @@ nereid_status nereid_build_add(nereid_build *b, nereid_module *m, const char *ke
 
 /* ---- one launch -------------------------------------------------------------------------------------------------- */
 
-static const char *python_text(Context *cx, const nereid_arg *a) {
-  Buf text = {.arena = cx->arena};
-  return arg_python_text(&text, a) ? text.at : "";
-}
-
 static bool same_params(const BundleEntry *a, const BundleEntry *b) {
   if (strcmp(a->name, b->name) || strcmp(a->path, b->path) || a->param_count != b->param_count) return false;
   for (int p = 0; p < a->param_count; p++)
     if (a->params[p].kind != b->params[p].kind || a->params[p].dtype != b->params[p].dtype ||
-        strcmp(a->params[p].constant, b->params[p].constant))
+        strcmp(a->params[p].constant, b->params[p].constant) || strcmp(a->params[p].name, b->params[p].name) ||
+        a->params[p].size != b->params[p].size || a->params[p].nan_padding != b->params[p].nan_padding ||
+        memcmp(a->params[p].block_shape, b->params[p].block_shape, sizeof a->params[p].block_shape))
       return false;
   return true;
-}
-
-/* What a launch with these arguments is built for. */
-static void entry_of(Context *cx, const Call *c, BundleEntry *e, nereid_arg *args, int *n) {
-  const KernelInfo *k = c->kernel;
-  e->params = NEW_N(cx->arena, BundleParam, k->info.param_count + 1);
-  e->param_count = k->info.param_count;
-  for (int p = 0; p < e->param_count; p++) {
-    const nereid_arg *a = c->args[p];
-    BundleParam *q = &e->params[p];
-    *q = (BundleParam){.name = arena_strdup(cx->arena, k->names[p]), .kind = PARAM_CONSTEXPR, .constant = ""};
-    if (!a) continue;
-    args[(*n)++] = nereid_named(*a, q->name);
-    if (k->rules[p].is_constexpr || a->kind == NEREID_ARG_CONSTEXPR) {
-      q->constant = python_text(cx, a);
-      args[*n - 1] = nereid_named(nereid_constexpr(q->constant), q->name);
-      continue;
-    }
-    Seen s = arg_see(&k->rules[p], a);
-    q->dtype = s.type;
-    if (s.kind == ARG_TUPLE || s.kind == ARG_DESCRIPTOR)
-      diag_fail(cx, (Span){0},
-                "parameter '%s' is a tuple or a tensor descriptor; these cannot be built ahead of time yet", q->name);
-    q->kind = s.kind == ARG_POINTER ? PARAM_POINTER
-              : s.kind == ARG_INT   ? PARAM_INT
-              : s.kind == ARG_FLOAT ? PARAM_FLOAT
-              : s.kind == ARG_BOOL  ? PARAM_BOOL
-                                    : PARAM_NONE;
-    if (q->kind == PARAM_NONE) q->dtype = 0;
-  }
 }
 
 static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c, const nereid_options *o,
@@ -571,20 +519,18 @@ static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c
   BundleEntry e = {.name = c->kernel->info.name, .path = m->path}, *at = NULL;
   nereid_arg *args = NEW_N(cx->arena, nereid_arg, c->kernel->info.param_count + 1);
   int n = 0;
-  if (c->kernel->info.param_count > BUNDLE_MOST_PARAMS)
-    diag_fail(cx, (Span){0}, "kernel '%s' has more than %d parameters", c->kernel->info.name, BUNDLE_MOST_PARAMS);
-  entry_of(cx, c, &e, args, &n);
+  AotValues values = aot_values_of(cx, c->kernel, c->args, args, &n);
+  e.params = arena_copy(cx->arena, values.params, sizeof *e.params * (size_t)(values.count + 1));
+  e.param_count = values.count;
   BundleVariant v = {0};
-  conditions_of(cx, c->kernel, args, n, &v);
-  BundleCondition *more = NEW_N(cx->arena, BundleCondition, 2 * e.param_count + 1);
-  memcpy(more, v.conditions, sizeof *more * (size_t)v.condition_count);
-  v.conditions = more;
+  aot_conditions(cx, &values, &v);
   for (int p = 0; p < e.param_count; p++) { /* numbers that decide on code themselves */
-    const nereid_arg *a = c->args[p];
-    if (!a || !call_value_counts(c, &c->kernel->rules[p]) || e.params[p].kind == PARAM_CONSTEXPR) continue;
+    const nereid_arg *a = values.args[p];
+    if (!a || !call_value_counts(c, values.rules[p])) continue;
     int64_t value = a->i;
     if (a->kind == NEREID_ARG_FLOAT) memcpy(&value, &a->f, sizeof value);
-    if (e.params[p].kind == PARAM_INT || e.params[p].kind == PARAM_FLOAT) condition(&v, CONDITION_EQUAL, p, value);
+    if (e.params[p].kind == PARAM_INT || e.params[p].kind == PARAM_FLOAT)
+      v.conditions[v.condition_count++] = (BundleCondition){CONDITION_EQUAL, p, value};
   }
   for (int i = 0; i < b->content.entry_count && !at; i++)
     if (same_params(&b->content.entries[i], &e)) at = &b->content.entries[i];
@@ -603,7 +549,7 @@ static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c
     at->variants = grown;
   }
   uint64_t written = 0;
-  Wanted w = {.module = m, .kernel = c->kernel, .args = args, .arg_count = n, .options = o};
+  Wanted w = {.module = m, .kernel = c->kernel, .args = args, .arg_count = n, .options = o, .entry = &e};
   Additions a = {.build = b};
   add_variant(&a, &v, &w);
   nereid_status status = compile_all(&a, &written, error);

@@ -1,7 +1,7 @@
 /* One specialization for one target: tile IR -> C -> a shared object, or -> PTX -> a cubin, with what a launch needs
  * beside it. Neither the GPU nor the processor need be here.
  *
- * Where a GPU's kernel uses tensor maps, or relies on arrays that lie apart, kernels without stand behind it, for
+ * Where a GPU's kernel uses tensor maps, or relies on arrays that lie apart, kernels without stand after it, for
  * launches whose arguments do not allow that.
  */
 #include <assert.h>
@@ -112,12 +112,9 @@ static Func *make_func(const AotSpecialization *s, const AotTarget *t, BundleVar
   tile_mod_ref(f, provenance_create(cx->arena, f), reads, writes);
   for (int i = 0; i < front->slot_count; i++) {
     const Slot *from = &front->slots[i];
-    if (from->kind != SLOT_ARG || from->depth)
-      diag_fail(cx, (Span){0},
-                "parameter '%s' is a tuple or a tensor descriptor; these cannot be built ahead of time yet",
-                s->call->kernel->names[from->param]);
-    c->slots[i] = (ArgSlot){.param = from->param, .dtype = from->type->dtype, .is_pointer = from->type->ptr > 0};
-    if (writes[i]) *written |= (uint64_t)1 << (from->param < 63 ? from->param : 63);
+    int value = aot_slot_value(s->entry, from);
+    c->slots[i] = (ArgSlot){.param = value, .dtype = from->type->dtype, .is_pointer = from->type->ptr > 0};
+    if (writes[i]) *written |= (uint64_t)1 << (value < 63 ? value : 63);
   }
   if (v->constants) return f;
   v->constants = NEW_N(keep, BundleConstant, front->constexpr_count + 2);
@@ -144,7 +141,7 @@ static BundleCode *add_code(const AotSpecialization *s, BundleVariant *v) {
 
 static void keep_places(Context *cx, Arena *keep, const Func *f, BundleCode *c) {
   AssertLocation *list = NULL, **end = &c->places;
-  bool kept = fault_places_keep(f, &list);
+  bool kept = assert_places_keep(f, &list);
   for (const AssertLocation *p = list; p && kept; p = p->next) {
     AssertLocation *q = NEW(keep, AssertLocation);
     *q = (AssertLocation){NULL, p->line, p->column, arena_strdup(keep, p->path), arena_strdup(keep, p->text)};
@@ -162,9 +159,9 @@ static const void *keep_bytes(Arena *keep, const void *bytes, size_t n) {
 }
 
 static const void *compile_object(const nereid_build *b, const AotSpecialization *s, const AotTarget *t,
-                                  const Buf *text, size_t *bytes) {
+                                  const Buf *text, size_t headers, size_t *bytes) {
   Buf image = {.arena = s->cx->arena};
-  cpu_compile_for(s->cx, b->cc, t->march, text->at, text->n, &image);
+  cpu_compile_for(s->cx, b->cc, t->march, &(CpuText){text->at, text->n, headers}, &image);
   *bytes = image.n;
   return keep_bytes(s->keep, image.at, image.n);
 }
@@ -179,11 +176,12 @@ static void compile_cpu(const nereid_build *b, const AotSpecialization *s, const
   keep_places(cx, s->keep, f, c);
   Buf text = {.arena = cx->arena}, overlap = {.arena = cx->arena};
   *s->phase = NEREID_UNSUPPORTED;
-  bool differs = cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text);
-  if (differs) cpu_emit_c(f, true, CPU_TEXT_COMPILED, &overlap);
+  size_t headers, overlap_headers;
+  bool differs = cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text, &headers);
+  if (differs) cpu_emit_c(f, true, CPU_TEXT_COMPILED, &overlap, &overlap_headers);
   *s->phase = NEREID_NO_COMPILER;
-  c->image = compile_object(b, s, t, &text, &c->image_bytes);
-  if (differs) c->overlap = compile_object(b, s, t, &overlap, &c->overlap_bytes);
+  c->image = compile_object(b, s, t, &text, headers, &c->image_bytes);
+  if (differs) c->overlap = compile_object(b, s, t, &overlap, overlap_headers, &c->overlap_bytes);
   v->code_count++;
 }
 

@@ -131,7 +131,7 @@ const char *aot_grid_parse(Context *cx, const char *text, const BundleEntry *e, 
     sum(&p);
     while (*p.at == ' ') p.at++;
     if (*p.at && (d == 2 || !eat(&p, ",")))
-      refuse(&p, d == 2 ? "has more than three dimensions" : "has something behind it");
+      refuse(&p, d == 2 ? "has more than three dimensions" : "has something after it");
     if (!p.wrong && !grid_program_fits(p.out, e->param_count)) refuse(&p, "is nested too deeply");
     if (p.wrong) return p.wrong;
   }

@@ -36,7 +36,8 @@ static void put_identifier(Buf *out, const char *name) {
 }
 
 static bool is_written(const AotDoc *d, int p) { return d->written >> (p < 63 ? p : 63) & 1; }
-static bool is_passed(const BundleParam *p) { return p->kind < PARAM_NONE; }
+static bool is_pointer(const BundleParam *p) { return p->kind == PARAM_POINTER || p->kind == PARAM_DESCRIPTOR; }
+static bool is_passed(const BundleParam *p) { return p->kind < PARAM_NONE || is_pointer(p); }
 
 /* The launcher's name; of several kernels of one name the later ones get a number. */
 static void put_name(Buf *out, const nereid_build *b, int entry) {
@@ -56,7 +57,7 @@ static void put_prototype(Buf *out, const nereid_build *b, int entry) {
   for (int i = 0; i < e->param_count; i++) {
     const BundleParam *p = &e->params[i];
     if (!is_passed(p)) continue;
-    bool pointer = p->kind == PARAM_POINTER;
+    bool pointer = is_pointer(p);
     const char *type =
         !pointer && dtype_is_float(p->dtype) ? p->dtype == DT_F64 ? "double" : "float" : c_type(p->dtype);
     buf_printf(out, " %s%s%s", pointer && !is_written(d, i) ? "const " : "", type, pointer ? " *" : " ");
@@ -81,9 +82,12 @@ static void put_doc(Buf *out, const nereid_build *b, int entry) {
   for (int i = 0; i < e->param_count; i++) {
     const BundleParam *p = &e->params[i];
     if (!is_passed(p)) continue;
-    buf_printf(out, " *   %-16s %s", p->name, dtype_name(p->dtype));
-    if (p->kind == PARAM_POINTER) put_comment_text(out, d->params[i].shape ? d->params[i].shape : "*");
-    if (p->kind == PARAM_POINTER) buf_puts(out, is_written(d, i) ? ", written" : ", read");
+    const char *shape = d->params->at[i].shape;
+    buf_printf(out, " *   %-16s %s%s", p->name, p->kind == PARAM_DESCRIPTOR ? "tensordesc<" : "", dtype_name(p->dtype));
+    for (int k = 0; k < p->rank; k++) buf_printf(out, "%c%d", k ? ',' : '[', (int)p->block_shape[k]);
+    if (p->kind == PARAM_DESCRIPTOR) buf_puts(out, p->nan_padding ? "],nan>" : "]>");
+    if (p->kind == PARAM_POINTER) put_comment_text(out, shape ? shape : "*");
+    if (is_pointer(p)) buf_puts(out, is_written(d, i) ? ", written" : ", read");
     buf_putc(out, '\n');
   }
   bool any = false;
@@ -141,7 +145,7 @@ static void put_launcher(Buf *out, const nereid_build *b, const char *name, int 
       buf_printf(out, ";\n  memcpy(&values[%d], &number%d, sizeof values[%d]);\n", i, i, i);
       continue;
     }
-    buf_printf(out, "  values[%d] = (uint64_t)%s", i, p->kind == PARAM_POINTER ? "(uintptr_t)" : "(int64_t)");
+    buf_printf(out, "  values[%d] = (uint64_t)%s", i, is_pointer(p) ? "(uintptr_t)" : "(int64_t)");
     put_identifier(out, p->name);
     buf_puts(out, ";\n");
   }

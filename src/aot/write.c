@@ -123,6 +123,8 @@ static void put_entry(Buf *out, Blobs *blobs, Arena *a, const BundleEntry *e) {
   for (int i = 0; i < e->param_count; i++) {
     const BundleParam *p = &e->params[i];
     text(out, p->name), i64(out, p->kind), i64(out, p->dtype), text(out, p->constant);
+    i64(out, p->size), i64(out, p->rank), i64(out, p->nan_padding);
+    for (int d = 0; d < p->rank; d++) i64(out, p->block_shape[d]);
   }
   i64(out, e->has_grid);
   for (int d = 0; d < 3; d++) {

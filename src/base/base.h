@@ -62,6 +62,23 @@ size_t arena_used(const Arena *a); /* bytes taken from the system so far */
    (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
 void vec_reserve(Arena *a, void **at, int *cap, int need, size_t elem_size);
 
+/* The greatest common divisor of a and b, neither negative; of a and 0: a. */
+static inline int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* n / of, rounded up, and the next multiple of it; n is not negative, of is above 0. */
+static inline int64_t cdiv(int64_t n, int64_t of) { return (n + of - 1) / of; }
+static inline int64_t align_up(int64_t n, int64_t of) { return cdiv(n, of) * of; }
+
+/* The largest k with 2^k <= n; of 0: 0. */
+static inline int log2_floor(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
+
 /* ---- buf.c: text under construction; destroy it or take its text ------------------------------------------------- */
 
 typedef struct Buf {
@@ -213,9 +230,6 @@ void context_out_of_memory(Context *cx);
 /* ---- limits.c: memory, work and stack of one compilation ------------------------------------------------------- */
 
 NORETURN void diag_fail_limit(Context *cx, Span at, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
-/* Names of before, until no caller is left. */
-#define fail(...) diag_fail(__VA_ARGS__)
-#define fail_hint(...) diag_fail_hint(__VA_ARGS__)
 NORETURN void context_over_memory(Context *cx);
 void context_step(Context *cx, int64_t n); /* counts work; fails when there is too much */
 bool stack_short(void);                    /* whether this thread's stack ends soon */
@@ -460,6 +474,23 @@ bool temp_create(TempFolder *t, const char *parent);
 void temp_remove(TempFolder *t); /* with all that is in it; keeps errno. Again, or for one of zeros: nothing */
 void temp_remove_all(void);      /* all folders of this process; for signal handlers, too */
 int temp_file(void);             /* a file without a name; -1 with errno */
+
+/* ---- library.c: libraries that are opened at run time -------------------------------------------------------------- */
+
+typedef struct LibrarySymbol {
+  const char *name;
+  size_t offset; /* of a pointer to it, in a struct of such */
+  bool needed;
+} LibrarySymbol;
+enum { LIBRARY_PATH = 1024 };
+/* The file that the environment's `variable` names; else the first that there is of `names` (which NULL ends). It stays
+ * loaded. NULL: dlerror() says why. */
+void *library_open(const char *variable, const char *const *names);
+/* Fills a struct with n pointers, NULL where there is no such function. Returns the first needed one that is missing,
+ * or NULL. */
+const char *library_take(void *library, const LibrarySymbol *symbols, size_t n, void *into);
+void library_of(const void *function, char path[LIBRARY_PATH]); /* the file that it was loaded from; "": not known */
+void library_identity(Buf *out, const char *path);              /* what changes when the file does */
 
 /* ---- store.c: the cache on disk ---------------------------------------------------------------------------------- */
 

@@ -59,13 +59,13 @@ void json_put_int(JsonWriter *w, const char *key, int64_t v);
 void json_put_unsigned(JsonWriter *w, const char *key, uint64_t v);
 void json_put_bool(JsonWriter *w, const char *key, bool v);
 void json_put_null(JsonWriter *w, const char *key);
-/* With so many significant digits, or so many behind the point; null for what is not finite. */
+/* With so many significant digits, or so many after the point; null for what is not finite. */
 void json_put_real(JsonWriter *w, const char *key, int digits, double v);
 void json_put_fixed(JsonWriter *w, const char *key, int decimals, double v);
 void json_put_ints(JsonWriter *w, const char *key, const int64_t *v, int n); /* an array */
 /* A value that the caller writes himself. */
 void json_put_key(JsonWriter *w, const char *key);
-/* White space (a literal) before the next value, behind its comma, or before the bracket that closes. */
+/* White space (a literal) before the next value, after its comma, or before the bracket that closes. */
 void json_break(JsonWriter *w, const char *space);
 /* The bytes at s of a character of UTF-8; 0: none begins there. */
 int utf8_length(const char *s);

@@ -1,6 +1,6 @@
 /* json_write: the commas, quotes and numbers of JSON; what stands where is the caller's.
  *
- * No stack of what is open is needed: behind an opening bracket no value stands before the next one, behind a closing
+ * No stack of what is open is needed: after an opening bracket no value stands before the next one, after a closing
  * one there does.
  */
 #include "base/json.h"
@@ -135,7 +135,7 @@ void json_put_real(JsonWriter *w, const char *key, int digits, double v) {
   char text[64];
   if (!isfinite(v)) return json_put_null(w, key);
   snprintf(text, sizeof text, "%.*g", digits, v);
-  put_number(w, key, text);
+  put_number(w, key, v == 0 && signbit(v) ? "-0.0" : text); /* "-0" is an integer, which has no such zero */
 }
 
 void json_put_fixed(JsonWriter *w, const char *key, int decimals, double v) {

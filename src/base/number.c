@@ -39,7 +39,7 @@ const char *dtype_triton_name(Dtype t) { return types[t].triton; }
 const char *dtype_name(Dtype t) { return types[t].name; }
 const char *dtype_torch_name(Dtype t) { return types[t].torch; }
 int dtype_bits(Dtype t) { return types[t].bits; }
-int dtype_bytes(Dtype t) { return (types[t].bits + 7) / 8; }
+int dtype_bytes(Dtype t) { return (int)cdiv(types[t].bits, 8); }
 bool dtype_is_float(Dtype t) { return types[t].kind == 'f'; }
 bool dtype_is_int(Dtype t) { return types[t].kind != 'f'; }
 bool dtype_is_signed(Dtype t) { return types[t].kind == 's'; }

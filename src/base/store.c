@@ -170,10 +170,23 @@ static int open_folder(const char *kind, bool create) {
   return errno = error, folder;
 }
 
+/* Where the folder is not there yet: whether it can be made below the first one above it that is. */
+static void check_missing(Buf *problem) {
+  Arena *a = arena_create(NULL);
+  char *at = a ? cache_dir(a) : NULL, *slash;
+  struct stat st;
+  while (at && stat(at, &st) != 0 && strcmp(at, "/") && (slash = strrchr(at, '/'))) slash[slash == at] = 0;
+  if (at && stat(at, &st) == 0 && !S_ISDIR(st.st_mode)) refuse(problem, at, "it is no folder");
+  else if (at && *at == '/' && access(at, W_OK | X_OK) != 0) refuse(problem, at, strerror(errno));
+  if (a) arena_destroy(a);
+}
+
 bool store_problem(Buf *out) {
   size_t before = out->n;
   int root = open_root(false, out);
+  bool is_missing = root < 0 && (errno == ENOENT || errno == ENOTDIR);
   if (root >= 0) close(root);
+  else if (is_missing && out->n == before) check_missing(out);
   return out->n > before;
 }
 
@@ -285,7 +298,7 @@ bool store_keep(const char *kind, const char *name, const char *maker, const voi
 
 /* ---- the size of all --------------------------------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"cpu", "cubin", "nvrtc", "tune", "cc"};
+static const char *const kinds[] = {"cpu", "cubin", "nvrtc", "tune", "cc", "product"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 int64_t store_limit(void) {
@@ -338,7 +351,7 @@ static void add_file(Files *f, int kind, const char *name, int64_t now) {
     f->at = more, f->cap = cap;
   }
   File *file = &f->at[f->n++];
-  int64_t bytes = ((int64_t)st.st_size + BLOCK - 1) / BLOCK * BLOCK;
+  int64_t bytes = align_up(st.st_size, BLOCK);
   *file = (File){.kind = kind, .bytes = bytes, .used = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec};
   strcpy(file->name, name);
   f->bytes += file->bytes;

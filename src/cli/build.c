@@ -89,7 +89,7 @@ static int add_kernel(nereid_build *b, int argc, char **argv) {
   return status;
 }
 
-/* Kernels stand one behind the other, with --then between. */
+/* Kernels stand one after the other, with --then between. */
 static int add_kernels(nereid_build *b, int argc, char **argv, Build *all) {
   int status = 0;
   for (int i = 1, end; i < argc && !status; i = end + 1) {
@@ -254,15 +254,16 @@ static int build(int argc, char **argv) {
 const Verb verb_build = {"build",
   "build FILE.py[:KERNEL] ARG=TYPE ... --target T,T... -o NAME [options] [--then FILE.py:KERNEL ...]",
                          "compiles kernels ahead of time", build,
-                         "  ARG=TYPE        f32* or f32[M,N]: a pointer (the shape is for people); i32, f32, i1, none; else a constant's value: BLOCK=1024.\n"
-                         "                  Behind the type of a pointer or an integer :16|1|any names the cases to build for: divisible by 16 (a\n"
+                         "  ARG=TYPE        f32* or f32[M,N]: a pointer (the shape is for people); i32, f32, i1, none; 'tensordesc<f16[128,64]>';\n"
+                        "                  '(f32*, n=i32)': a tuple of such, whose items may have names; else a constant's value: BLOCK=1024.\n"
+                         "                  After the type of a pointer or an integer :16|1|any names the cases to build for: divisible by 16 (a\n"
                          "                  pointer: aligned to 16 bytes), equal to one, any. Else: all divisible; pointers alone; none\n"
                          "  --target T,...  sm_80 sm_90a ...: machine code, and PTX for later GPUs; cpu: x86-64-v3, or what the compiler makes by itself;\n"
                          "                  cpu:PROCESSOR as -march takes it, cpu:native. None of them need be here\n"
                          "  -o NAME         NAME.h with a launcher for each kernel, and NAME.c; FILE.nereid: a bundle (nereid_bundle_open)\n"
                          "  --grid G        EXPR[,EXPR[,EXPR]] over integers and constants: 'cdiv(n, BLOCK)'; without it each launch says its grid\n"
                          "  --warps N, --stages N, --persist, --specialize, --without LIST, --debug, --define  as for nereid run\n"
-                         "  --for V         n=4096,m=8: code for these values, in the configuration behind a colon (n=4096:BLOCK=256,num_warps=8), or in the\n"
+                         "  --for V         n=4096,m=8: code for these values, in the configuration after a colon (n=4096:BLOCK=256,num_warps=8), or in the\n"
                          "                  one that tuning found on --tuned-on D; may be repeated. --only-for: for no others\n"
                          "  --tuned-on D    the device whose winners are taken: cpu, cuda:0\n"
                          "  --cc COMMAND    the C compiler of cpu targets, also one for another machine: aarch64-linux-gnu-gcc\n"

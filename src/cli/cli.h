@@ -32,9 +32,11 @@ char *read_text(const char *path, int64_t most, const char **why);
 void progress(int64_t start_ns, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void progress_clear(void);
 int64_t now_ns(void);
-/* "4096", "2^20": a whole number, its first part to strtoll's `base`; *end: behind it. False: there is none, or it is
+/* "4096", "2^20": a whole number, its first part to strtoll's `base`; *end: after it. False: there is none, or it is
  * past int64. */
 bool read_whole(const char *text, int base, const char **end, int64_t *out);
+/* The whole text is such a number, in decimal, from least to most. */
+bool read_count(const char *text, int64_t least, int64_t most, int *out);
 /* malloc'ed; NULL when out of memory */
 char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -157,7 +159,9 @@ bool launch_is_cuda_c(const char *path);        /* its name ends in .cu */
 int launch_make_array(Launch *l, LaunchArg *a); /* of a->spec, which must be one; 0, or an exit status */
 int launch_make_args(Launch *l);                /* after launch_parse: evaluates the specs */
 void launch_free(Launch *l);
-/* over the launch's numbers; prints what is wrong */
+/* The launch's numbers, at most arg_count; how many. */
+int launch_numbers(const Launch *l, const char **names, double *values);
+/* over these; prints what is wrong */
 int launch_eval(const Launch *l, const char *expression, int64_t *out);
 LaunchArg *launch_arg(Launch *l, const char *name);
 nereid_arg *launch_arg_list(const Launch *l); /* malloc'ed, arg_count entries */

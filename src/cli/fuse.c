@@ -22,6 +22,7 @@ typedef struct Fuse {
   void **in, **out;        /* on the device */
   double **wanted, **written;
   double run_ms;
+  int products;                      /* nereid_fuse_products */
   int repeat, loaded;                /* loaded: inputs that the file of weights had */
   double low_ms, median_ms, high_ms; /* of the runs after the first */
 } Fuse;
@@ -30,7 +31,8 @@ typedef struct Fuse {
 
 static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0: unknown, -1: wrong */
   static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save",
-                                           "--repeat", "--weights",     "--plot"};
+                                           "--repeat", "--weights",     "--plot", "--products"};
+  static const char *const who[] = {"auto", "own", "library"}; /* nereid_fuse_products */
   const char *o = argv[0];
   if (!strcmp(o, "--eager")) return f->eager = true, 1;
   if (!strcmp(o, "--no-online")) return f->no_online = true, 1;
@@ -43,7 +45,7 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
     f->grad = named ? argv[1] : "all";
     return 1 + named;
   }
-  for (int i = 0; i < 7; i++) {
+  for (int i = 0; i < 8; i++) {
     if (strcmp(o, with_value[i])) continue;
     if (argc < 2) {
       usage_error(&verb_fuse, "%s needs a value", o);
@@ -54,11 +56,23 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
     if (i == 3) f->results = argv[1];
     if (i == 5) f->weights = argv[1];
     if (i == 6) f->plot = argv[1];
-    if (i == 4 && ((f->repeat = atoi(argv[1])) < 1 || f->repeat > 100000)) {
+    if (i == 4 && !read_count(argv[1], 1, 100000, &f->repeat)) {
       usage_error(&verb_fuse, "--repeat %s: how often is a number from 1 to 100000", argv[1]);
       return -1;
     }
-    if (i == 2) f->launch.seed = strtoull(argv[1], NULL, 10);
+    if (i == 7) f->products = 0;
+    while (i == 7 && f->products < 3 && strcmp(who[f->products], argv[1])) f->products++;
+    if (f->products == 3) {
+      usage_error(&verb_fuse, "--products %s: who computes products is auto, own or library", argv[1]);
+      return -1;
+    }
+    const char *end;
+    int64_t seed;
+    if (i == 2 && (!read_whole(argv[1], 10, &end, &seed) || *end || seed < 0)) {
+      usage_error(&verb_fuse, "--seed %s: give a whole number, 0 or more", argv[1]);
+      return -1;
+    }
+    if (i == 2) f->launch.seed = (uint64_t)seed;
     return 2;
   }
   return 0;
@@ -74,8 +88,8 @@ static int parse(Fuse *f, int argc, char **argv) {
   for (int i = 1; i < argc;) {
     char *equals = strchr(argv[i], '=');
     int took = argv[i][0] == '-' ? option(f, argc - i, argv + i) : 1;
+    if (!took) took = option_of_others(&verb_fuse, argc - i, argv + i);
     if (took < 0) return 2;
-    if (!took) return usage_error(&verb_fuse, "there is no option %s", argv[i]);
     if (argv[i][0] != '-' && equals && f->path) {
       LaunchArg *a = &f->launch.args[f->launch.arg_count++];
       a->name = argv[i];
@@ -423,8 +437,12 @@ static int run(int argc, char **argv) {
   if (!status) {
     nereid_error *err = NULL;
     if (nereid_device_open(f.device, &f.opened, &err)) status = report_error(err);
-    nereid_fuse_options options = {
-        .eager = f.eager, .no_online = f.no_online, .seed = f.launch.seed, .grad = f.grad, .device = f.opened};
+    nereid_fuse_options options = {.eager = f.eager,
+                                   .no_online = f.no_online,
+                                   .seed = f.launch.seed,
+                                   .grad = f.grad,
+                                   .device = f.opened,
+                                   .products = (nereid_fuse_products)f.products};
     int64_t start = now_ns();
     if (!status && nereid_fuse(f.path, f.function, f.said, f.launch.arg_count, &options, &f.fusion, &err))
       status = report_error(err);
@@ -459,6 +477,7 @@ const Verb verb_fuse = {
     "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N, sim\n"
     "  --eager        a kernel for each operation\n"
     "  --no-online    a reduction that depends on another one has a loop of its own\n"
+    "  --products W   who computes products: auto (the faster, measured once), own, library\n"
     "  --check        compare every result with the program in float64\n"
     "  --grad [X,W]   results more: gradients of the sum of all results by these inputs, or by all of floats. A result "
     "is\n"

@@ -28,11 +28,9 @@ static int inspect_option(void *arg, int argc, char **argv) {
 static int check_options(const Inspect *in) {
   if (in->report && in->stage)
     return usage_error(&verb_inspect, "--report is no stage of the compilation: leave --stage out, or --report");
-  if (!in->report && (in->grid || in->json || in->multiprocessors))
-    return usage_error(&verb_inspect, "%s goes with --report",
-                       in->grid   ? "--grid"
-                       : in->json ? "--json"
-                                  : "--multiprocessors");
+  if (!in->report && in->json) return usage_error(&verb_inspect, "--json goes with --report");
+  const char *idle = in->report ? NULL : in->grid ? "--grid" : in->multiprocessors ? "--multiprocessors" : NULL;
+  if (idle) fprintf(stderr, "nereid inspect: passing over %s, an option of --report\n", idle);
   return 0;
 }
 
@@ -100,7 +98,7 @@ const Verb verb_inspect = {"inspect",
                            "                  conflicts of each access, instructions, and what bounds it; with --grid EXPR[,EXPR[,EXPR]]; --json for one object\n"
                            "  --multiprocessors N  of the report's GPU; else those of a typical one (--target cuda:0: of the one that is there)\n"
                            "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
-                           "  --dump-after P  the IR after pass P: sum_dots fold cse licm canonical_loops dce axis_info drop_hints; for a GPU prefetch regions layout\n"
+                           "  --dump-after P  the IR after pass P: fold_dot_sum fold cse licm canonical_loops dce axis_info drop_hints; for a GPU prefetch regions layout\n"
                            "                  lower carry wide lane-dce shared barriers; or all\n"
                            "  --instrument        the kernel as nereid prof --instrument instruments it\n"
                            "  ARG=SPEC as for nereid run; arrays give type, shape and alignment; a report goes by the values of integers, no others are\n"

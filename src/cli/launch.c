@@ -74,11 +74,9 @@ static char *power_signs(const char *text) {
   return out;
 }
 
-static int eval_numbers(const Launch *l, const char *text, int64_t *out, nereid_error **err) {
-  const char **names = malloc(sizeof *names * (size_t)(l->arg_count + 1));
-  double *values = malloc(sizeof *values * (size_t)(l->arg_count + 1));
+int launch_numbers(const Launch *l, const char **names, double *values) {
   int n = 0;
-  for (int i = 0; names && values && i < l->arg_count; i++) {
+  for (int i = 0; i < l->arg_count; i++) {
     const nereid_arg *a = &l->args[i].arg;
     double v;
     int64_t iv;
@@ -92,6 +90,13 @@ static int eval_numbers(const Launch *l, const char *text, int64_t *out, nereid_
     else continue;
     names[n] = l->args[i].name, values[n++] = v;
   }
+  return n;
+}
+
+static int eval_numbers(const Launch *l, const char *text, int64_t *out, nereid_error **err) {
+  const char **names = malloc(sizeof *names * (size_t)(l->arg_count + 1));
+  double *values = malloc(sizeof *values * (size_t)(l->arg_count + 1));
+  int n = names && values ? launch_numbers(l, names, values) : 0;
   char *python = power_signs(text);
   int failed = names && values && python ? nereid_eval(python, n, names, values, out, err) != NEREID_OK : 1;
   free(names), free(values), free(python);

@@ -35,14 +35,6 @@ typedef struct Prof {
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static bool number(const char *text, int least, int most, int *out) {
-  char *end;
-  errno = 0;
-  long v = strtol(text, &end, 10);
-  if (errno || end == text || *end || v < least || v > most) return false;
-  return *out = (int)v, true;
-}
-
 static int add_text(Prof *p, const char *name) {
   char *comma = *p->texts ? "," : "";
   size_t n = strlen(p->texts);
@@ -75,7 +67,7 @@ static int prof_option(Prof *p, int argc, char **argv) {
   if (!text && !n) return 0;
   if (argc < 2) return usage_error(&verb_prof, "%s needs a value", o), -1;
   if (text) return *text = argv[1], 2;
-  return number(argv[1], least, most, n)
+  return read_count(argv[1], least, most, n)
              ? 2
              : (usage_error(&verb_prof, "%s %s: give a whole number from %d to %d", o, argv[1], least, most), -1);
 }

@@ -35,10 +35,9 @@ static int blocks_option(Instrument *p, const char *text) {
   if (!strcmp(text, "all")) return p->options.all_blocks = true, 2;
   p->options.blocks = p->blocks;
   for (const char *at = text;;) {
-    char *end;
-    errno = 0;
-    long long v = strtoll(at, &end, 10);
-    if (end == at || errno || v < 0 || (*end && *end != ','))
+    const char *end;
+    int64_t v;
+    if (!read_whole(at, 10, &end, &v) || v < 0 || (*end && *end != ','))
       return wrong(p, "--blocks", text, "give numbers of blocks with commas between, counted from 0, or all");
     if (p->options.block_count == MAX_BLOCKS) return wrong(p, "--blocks", text, "too many; give all");
     p->blocks[p->options.block_count++] = v;
@@ -76,12 +75,9 @@ static int option(Instrument *p, int argc, char **argv) {
   if (text) return *text = argv[1], 2;
   if (blocks) return blocks_option(p, argv[1]);
   if (regions) return regions_option(p, argv[1]);
-  char *end;
-  errno = 0;
-  long v = strtol(argv[1], &end, 10);
-  if (errno || end == argv[1] || *end || v < (n == &p->options.trials ? 0 : 1) || v > 100000000)
+  if (!read_count(argv[1], n == &p->options.trials ? 0 : 1, 100000000, n))
     return wrong(p, o, argv[1], "give a whole number");
-  *n = v ? (int)v : -1; /* --repeat 0: the slowdown is not measured */
+  if (!*n) *n = -1; /* --repeat 0: the slowdown is not measured */
   return 2;
 }
 
@@ -112,7 +108,7 @@ static void put_time(double ns) {
   printf("%.*f %s", ns < 9.995 ? 2 : ns < 99.95 ? 1 : 0, ns, units[u]);
 }
 
-/* Cycles in whole numbers; a mean of few with a digit behind. */
+/* Cycles in whole numbers; a mean of few with a digit after. */
 static void put_units(double v) { printf(" %10.*f", v < 100 && v != (double)(int64_t)v ? 1 : 0, v); }
 
 static void print_table(const nereid_instrument *in, const nereid_instrument_info *i) {

@@ -390,6 +390,17 @@ static int replay_rows(const ReplayOptions *o, const Log *log, Summary *s) {
   return 0;
 }
 
+/* "3", "3..9" */
+static bool rows_option(ReplayOptions *o, const char *text) {
+  const char *end;
+  int64_t first, last;
+  if (!read_whole(text, 10, &end, &first)) return false;
+  last = first;
+  if (!strncmp(end, "..", 2) && !read_whole(end + 2, 10, &end, &last)) return false;
+  o->first_row = first, o->last_row = last;
+  return !*end && first >= 1;
+}
+
 static int parse_options(ReplayOptions *o, int argc, char **argv) {
   const Verb *v = &verb_replay;
   for (int i = 1; i < argc; i++) {
@@ -408,7 +419,7 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
     } else if (!value) return usage_error(v, "%s needs a value", a);
     else {
       i++;
-      long n = strtol(value, NULL, 10);
+      int n;
       if (!strcmp(a, "--root")) o->root = value;
       else if (!strcmp(a, "--define")) {
         if (!define_add(&o->defines, value)) return usage_error(v, "--define needs NAME=EXPR, as in WIDTH=128");
@@ -416,11 +427,10 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
       else if (!strcmp(a, "--filter")) o->filter = value;
       else if (!strcmp(a, "--target")) o->target = value, o->compile_only = true;
       else if (!strcmp(a, "--rows")) {
-        if (sscanf(value, "%ld..%ld", &o->first_row, &o->last_row) == 1) o->last_row = o->first_row;
-        if (o->first_row < 1) return usage_error(v, "--rows takes FIRST..LAST, counted from 1");
-      } else if (n < 1) return usage_error(v, "%s needs a number above zero", a);
-      else if (!strcmp(a, "--jobs")) o->jobs = n > MAX_JOBS ? MAX_JOBS : (int)n;
-      else if (!strcmp(a, "--timeout")) o->timeout_s = (int)n;
+        if (!rows_option(o, value)) return usage_error(v, "--rows takes FIRST..LAST, counted from 1");
+      } else if (!read_count(value, 1, INT32_MAX, &n)) return usage_error(v, "%s needs a number above zero", a);
+      else if (!strcmp(a, "--jobs")) o->jobs = n > MAX_JOBS ? MAX_JOBS : n;
+      else if (!strcmp(a, "--timeout")) o->timeout_s = n;
       else o->max_programs = n < 2 ? 2 : n;
     }
   }

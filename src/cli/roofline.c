@@ -42,11 +42,10 @@ static int run_option(void *arg, int argc, char **argv) {
   if (!text && !repeat && !time) return 0;
   if (argc < 2) return usage_error(&verb_roofline, "%s needs a value", o), -1;
   if (text) return *text = argv[1], 2;
-  char *end;
-  long v = strtol(argv[1], &end, 10);
-  if (*end || end == argv[1] || v < 1 || v > 1000000)
+  int v;
+  if (!read_count(argv[1], 1, 1000000, &v))
     return usage_error(&verb_roofline, "%s %s: give a whole number above 0, at most 1000000", o, argv[1]), -1;
-  if (repeat) r->bench.repeat = (int)v;
+  if (repeat) r->bench.repeat = v;
   else r->bench.min_ms = (double)v;
   return 2;
 }

@@ -89,6 +89,7 @@ static void release(nereid_device *d, Launch *l) {
 
 /* What the commands of one walk have set. */
 typedef struct Walk {
+  const Launch *launch;
   bool goes_on;     /* to the next breakpoint, or to the end */
   int lines[32], n; /* breakpoints */
   bool was_stopped;
@@ -159,7 +160,7 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
   *compile_ms = (double)(now_ns() - start) / 1e6;
   if (!status && !r->step && !r->one_program) status = check_bounds(r, d, grid, args, &options, &err);
   if (!status && r->step) {
-    Walk walk = {0};
+    Walk walk = {.launch = l};
     status = nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt,
                                    &walk, &err);
     r->was_stopped = walk.was_stopped;
@@ -191,13 +192,17 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
 
 /* ---- the debugger: --step ---------------------------------------------------------------------------------------- */
 
-static void print_value(nereid_step *s, const char *name, int max) {
+static void print_value(const Walk *w, nereid_step *s, const char *name, int max) {
   for (int i = nereid_step_value_count(s) - 1; i >= 0; i--) {
     if (strcmp(nereid_step_value_name(s, i), name)) continue;
     char *text = nereid_step_value_text(s, i, max);
     printf("%s = %s\n", name, text ? text : "?");
     free(text);
     return;
+  }
+  for (int i = 0; i < w->launch->arg_count; i++) { /* a constexpr */
+    const LaunchArg *a = &w->launch->args[i];
+    if (!a->is_array && !strcmp(a->name, name)) return (void)printf("%s = %s\n", name, a->spec);
   }
   printf("there is no value '%s' yet; `v` lists those there are\n", name);
 }
@@ -222,34 +227,35 @@ static bool is_breakpoint(const Walk *w, int line) {
 
 /* `b LINE`, or `b` alone, which lists them; a second `b LINE` takes it away. */
 static void breakpoint(Walk *w, const char *text) {
-  char *end;
-  long line = strtol(text, &end, 10);
+  int line;
   if (!*text) {
     for (int i = 0; i < w->n; i++) printf("%d\n", w->lines[i]);
     if (!w->n) printf("no breakpoints; `b 12` stops before line 12\n");
-  } else if (*end || line < 1 || line > INT32_MAX) {
+  } else if (!read_count(text, 1, INT32_MAX, &line)) {
     printf("`b 12` stops before line 12\n");
-  } else if (is_breakpoint(w, (int)line)) {
+  } else if (is_breakpoint(w, line)) {
     int kept = 0;
     for (int i = 0; i < w->n; i++)
       if (w->lines[i] != line) w->lines[kept++] = w->lines[i];
     w->n = kept;
-    printf("no breakpoint at line %ld any more\n", line);
+    printf("no breakpoint at line %d any more\n", line);
   } else if (w->n == (int)(sizeof w->lines / sizeof *w->lines)) {
     printf("there are %d breakpoints already\n", w->n);
   } else {
-    w->lines[w->n++] = (int)line;
-    printf("stops before line %ld\n", line);
+    w->lines[w->n++] = line;
+    printf("stops before line %d\n", line);
   }
 }
 
-/* A value by its name, or an expression over the scalars. */
-static void print_expression(nereid_step *s, const char *text) {
+/* A value by its name, or an expression over the scalars and the launch's numbers. */
+static void print_expression(const Walk *w, nereid_step *s, const char *text) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
   int n = nereid_step_value_count(s), known = 0;
-  if (!text[strspn(text, letters)]) return print_value(s, text, 64);
-  const char **names = malloc(sizeof *names * (size_t)(n + 1));
-  double *values = malloc(sizeof *values * (size_t)(n + 1));
+  if (!text[strspn(text, letters)]) return print_value(w, s, text, 64);
+  size_t most = (size_t)(n + w->launch->arg_count + 1);
+  const char **names = malloc(sizeof *names * most);
+  double *values = malloc(sizeof *values * most);
+  if (names && values) known = launch_numbers(w->launch, names, values); /* of two with one name the later counts */
   for (int i = 0; names && values && i < n; i++) {
     char *value = nereid_step_value_text(s, i, 2), *end = value, *number = value ? strrchr(value, ' ') : NULL;
     number = number ? number + 1 : value;
@@ -289,8 +295,8 @@ static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, c
       return false;
     }
     if (!strcmp(command, "v"))
-      for (int i = 0; i < nereid_step_value_count(s); i++) print_value(s, nereid_step_value_name(s, i), 6);
-    else if (!strncmp(command, "p ", 2)) print_expression(s, command + 2);
+      for (int i = 0; i < nereid_step_value_count(s); i++) print_value(w, s, nereid_step_value_name(s, i), 6);
+    else if (!strncmp(command, "p ", 2)) print_expression(w, s, command + 2);
     else if (!strcmp(command, "b")) breakpoint(w, "");
     else if (!strncmp(command, "b ", 2)) breakpoint(w, command + 2);
     else printf("unknown command '%s'\n", command);

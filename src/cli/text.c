@@ -107,3 +107,9 @@ bool read_whole(const char *text, int base, const char **end, int64_t *out) {
   }
   return *out = v, *end = e, true;
 }
+bool read_count(const char *text, int64_t least, int64_t most, int *out) {
+  const char *end;
+  int64_t v;
+  if (!read_whole(text, 10, &end, &v) || *end || v < least || v > most) return false;
+  return *out = (int)v, true;
+}

@@ -20,9 +20,14 @@ static void on_interrupt(int signal) { interrupts++; }
 
 /* ---- spaces ------------------------------------------------------------------------------------------------------ */
 
-static bool is_option_space(const char *name) {
-  return !strcmp(name, "warps") || !strcmp(name, "stages") || !strcmp(name, "ctas");
+/* What of a configuration the space of this name sets; NULL: an argument, or the grid. */
+static int *option_of(nereid_config *c, const char *name) {
+  return !strcmp(name, "warps")    ? &c->num_warps
+         : !strcmp(name, "stages") ? &c->num_stages
+         : !strcmp(name, "ctas")   ? &c->num_ctas
+                                   : NULL;
 }
+static bool is_option_space(const char *name) { return option_of(&(nereid_config){0}, name) != NULL; }
 
 /* Whether a value is meant as FIRST..LAST, right or wrong. */
 static bool is_range(const char *text) { return (isdigit((unsigned char)*text) || *text == '-') && strstr(text, ".."); }
@@ -153,9 +158,8 @@ static int make_configs(Search *s) {
       const char *value = p->values[index[i]];
       if (at < (int)sizeof label)
         at += snprintf(label + at, sizeof label - (size_t)at, "%s%s=%s", i ? " " : "", p->name, value);
-      if (!strcmp(p->name, "warps")) c->num_warps = atoi(value);
-      else if (!strcmp(p->name, "stages")) c->num_stages = atoi(value);
-      else if (!strcmp(p->name, "ctas")) c->num_ctas = atoi(value);
+      int *option = option_of(c, p->name);
+      if (option) read_count(value, 1, 100, option); /* parse_space has looked at it */
       else if (p->of_grid) {
         char **grid = &s->grids[s->count];
         if (!*grid && launch_grid_text(&s->launch, s->grid, grid)) return 1;
@@ -355,7 +359,7 @@ static int search(Search *s, nereid_device *d) {
   bool begun = s->results[0].state || *s->results[0].why; /* else nothing was tried, and the error says all */
   if (!s->json && begun) search_table(s);
   if (s->json) search_json(stdout, s);
-  if (err) report_error(err); /* behind the table, which says more */
+  if (err) report_error(err); /* after the table, which says more */
   if (s->save && found && save(s)) status = 1;
   free(args), free(grid);
   return s->interrupted ? 130 : status ? 1 : 0;

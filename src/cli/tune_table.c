@@ -36,7 +36,7 @@ static bool is_row(const nereid_tune_result *r) {
          r->state != NEREID_TUNE_FAILED;
 }
 
-static int twins_of(const Search *s, int which) {
+static int duplicates_of(const Search *s, int which) {
   int n = 0;
   for (int i = 0; i < s->count; i++) n += s->results[i].state == NEREID_TUNE_SAME && s->results[i].same_as == which;
   return n;
@@ -52,13 +52,13 @@ static void print_row(const Search *s, int i, int width, bool gpu) {
   if (s->counted) printf("  %8.1f  %8.3f", bytes_of(s) / t->median, s->cost.flops / t->median / 1e3);
   if (gpu) printf("  %9d  %6d  %6d", r->info.registers, r->info.spill_bytes, r->info.shared_bytes);
   printf("  %5.1f%%", 100 * best->median / t->median);
-  int twins = twins_of(s, i);
+  int duplicates = duplicates_of(s, i);
   if (i == s->best) printf("  "), print_in(stdout, COLOR_GOOD, "best");
   else if (r->state == NEREID_TUNE_DROPPED) printf("  dropped");
   else if (t->p10 <= best->p90) printf("  "), print_in(stdout, COLOR_SAME, "= best, within the spread");
-  if (twins)
+  if (duplicates)
     printf("%s%d more with this code",
-           i == s->best || r->state == NEREID_TUNE_DROPPED || t->p10 <= best->p90 ? "; " : "  ", twins);
+           i == s->best || r->state == NEREID_TUNE_DROPPED || t->p10 <= best->p90 ? "; " : "  ", duplicates);
   printf("\n");
 }
 

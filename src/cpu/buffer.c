@@ -1,4 +1,4 @@
-/* Where each kept tile stands in the scratch area.
+/* Tiles that are kept: buffers, views of them, and where each stands in the scratch area.
  *
  * The plan's items are numbered in the order in which they run. A buffer is alive from the step that first touches it
  * to the last; one that was alive when a loop began is alive until the loop ends, since the next iteration wants it.
@@ -6,6 +6,38 @@
  * together may stand in one place (first fit, oldest first).
  */
 #include "cpu/emit.h"
+
+Buffer *buffer_new(Emit *e, const Type *t) {
+  Buffer *b = NEW(e->arena, Buffer);
+  b->id = e->buffers.n;
+  b->dtype = t->ptr ? DT_I64 : t->dtype;
+  b->count = type_numel(t);
+  b->first = -1;
+  vec_push(e->arena, &e->buffers, b);
+  return b;
+}
+
+View *view_row_major(Emit *e, Buffer *b, const Type *t) {
+  View *v = NEW(e->arena, View);
+  v->buffer = b;
+  int64_t stride = 1;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    v->stride[d] = stride;
+    stride *= t->shape[d];
+  }
+  return v;
+}
+
+bool view_is_compact(const View *v, const Type *t) {
+  int64_t stride = 1;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (t->shape[d] > 1 && v->stride[d] != stride) return false;
+    stride *= t->shape[d];
+  }
+  return v->offset == 0;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static void touch(Buffer *b, int step) {
   if (!b) return;

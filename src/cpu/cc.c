@@ -9,7 +9,7 @@
  * take it, which is tried once and kept in the cache.
  *
  * A kernel's text begins with all support headers, which a compiler would read for longer than it works on the kernel.
- * They are preprocessed once and kept in the cache; a kernel is compiled behind those declarations of them that it uses
+ * They are preprocessed once and kept in the cache; a kernel is compiled after those declarations of them that it uses
  * (prune.c).
  *
  * The compiler works in a temporary folder in the cache's, or where that is missing, read-only or full, below $TMPDIR.
@@ -123,6 +123,25 @@ static void hash_of(Context *cx, Buf *b, char out[33]) {
   if (failed) context_out_of_memory(cx);
 }
 
+/* A compiler that did not end with status 0; `said`: its words, which go. */
+static NORETURN void fail_run(Context *cx, const Compiler *c, int status, int error, const ProcessOptions *o,
+                              Buf *said) {
+  char *text = status < 0 ? arena_strdup(cx->arena, strerror(error))
+                          : arena_strndup(cx->arena, said->at ? said->at : "", said->n > 4000 ? 4000 : said->n);
+  buf_destroy(said);
+  cx->over_limit |= status < 0 && error == ETIMEDOUT;
+  if (status < 0 && error == ETIMEDOUT)
+    fail_cc(cx, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
+            arena_printf(cx->arena, "%s was stopped after %.3g seconds of the kernel's C text", c->path,
+                         (double)o->most_ns / 1e9));
+  if (status < 0 && error == ECANCELED) fail_cc(cx, NULL, arena_printf(cx->arena, "%s was stopped", c->path));
+  if (status < 0)
+    fail_cc(cx, "set NEREID_CC to a working gcc or clang",
+            arena_printf(cx->arena, "%s could not be started: %s", c->path, text));
+  fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
+          arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", c->path, status, text));
+}
+
 /* Whether the compiler takes -march=native, by preprocessing nothing with it. */
 static bool takes_native(Context *cx, const Compiler *c) {
   for (int i = c->options_at; i < c->count; i++)
@@ -141,9 +160,12 @@ static bool takes_native(Context *cx, const Compiler *c) {
   n = put_options(c, argv, n);
   static const char *const rest[] = {"-E", "-x", "c", "-o", "/dev/null", "/dev/null", NULL};
   for (int i = 0; i < 7; i++) argv[n++] = rest[i];
-  int status = process_run_with(argv, &(ProcessOptions){.most_ns = compiler_ns(cx)}, NULL);
+  ProcessOptions o = {.most_ns = compiler_ns(cx)};
+  int status = process_run_with(argv, &o, &kept);
+  if (status < 0 || status >= 128) fail_run(cx, c, status, errno, &o, &kept); /* killed: that is no answer */
+  buf_destroy(&kept);
   takes = status == 0;
-  if (status >= 0 && status < 128) store_keep("cc", name, "", takes ? "1" : "0", 1);
+  store_keep("cc", name, "", takes ? "1" : "0", 1);
   return takes;
 }
 
@@ -257,22 +279,9 @@ static bool run_compiler(Context *cx, const char *folder, const Compiler *c, con
               arena_printf(cx->arena, "%s reported success and left no object", c->path));
     return file_read(made, out);
   }
-  bool full = output.at && strstr(output.at, "No space left on device");
-  char *said = status < 0 ? arena_strdup(cx->arena, strerror(error))
-                          : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
+  if (!output.at || !strstr(output.at, "No space left on device")) fail_run(cx, c, status, error, &o, &output);
   buf_destroy(&output);
-  if (full) return errno = ENOSPC, false;
-  cx->over_limit |= status < 0 && error == ETIMEDOUT;
-  if (status < 0 && error == ETIMEDOUT)
-    fail_cc(cx, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
-            arena_printf(cx->arena, "%s was stopped after %.3g seconds of the kernel's C text", c->path,
-                         (double)o.most_ns / 1e9));
-  if (status < 0 && error == ECANCELED) fail_cc(cx, NULL, arena_printf(cx->arena, "%s was stopped", c->path));
-  if (status < 0)
-    fail_cc(cx, "set NEREID_CC to a working gcc or clang",
-            arena_printf(cx->arena, "%s could not be started: %s", c->path, said));
-  fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
-          arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", c->path, status, said));
+  return errno = ENOSPC, false;
 }
 
 /* The headers, `n` bytes of text, as the compiler preprocesses them, without what no kernel can name. */
@@ -316,19 +325,20 @@ static bool find_headers(Context *cx, const char *folder, const Compiler *c, con
   return found;
 }
 /* march: see put_command. False with errno when the folder takes no files. Compiler errors diag_fail(). */
-static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *march, const char *text, size_t n,
+static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *march, const CpuText *text,
                      Buf *image) {
   char *source = arena_printf(cx->arena, "%s/kernel.c", folder),
        *object = arena_printf(cx->arena, "%s/kernel.so", folder);
-  size_t support = cpu_support_size(cx->arena, text, n);
   Buf used = {.arena = cx->arena}, headers = {.arena = cx->arena};
-  if (support) {
-    if (!find_headers(cx, folder, c, march, text, support, &headers)) return false;
-    c_prune(cx->arena, headers.at, headers.n, text + support, n - support, &used);
-    buf_write(&used, text + support, n - support);
-    text = used.at, n = used.n;
+  const char *own = text->at + text->headers;
+  size_t n = text->n - text->headers;
+  if (text->headers) {
+    if (!find_headers(cx, folder, c, march, text->at, text->headers, &headers)) return false;
+    c_prune(cx->arena, headers.at, headers.n, own, n, &used);
   }
-  if (!file_write_new(source, text, n)) return false;
+  buf_write(&used, own, n);
+  if (used.failed) context_out_of_memory(cx);
+  if (!file_write_new(source, used.at, used.n)) return false;
   const char *argv[MAX_CC_WORDS + FLAG_COUNT + 8];
   int argc = put_command(cx, c, march, argv);
   const char *const rest[] = {"-o", object, source, "-lm", NULL};
@@ -337,11 +347,11 @@ static bool build_in(Context *cx, const char *folder, const Compiler *c, const c
 }
 
 /* The same, and the folder goes. */
-static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, const char *march, const char *text,
-                             size_t n, Buf *image) {
+static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, const char *march, const CpuText *text,
+                             Buf *image) {
   volatile bool failed = true, built = false;
   if (context_try(cx)) {
-    built = build_in(cx, t->path, c, march, text, n, image);
+    built = build_in(cx, t->path, c, march, text, image);
     failed = false;
     context_end_try(cx);
   }
@@ -351,12 +361,11 @@ static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, cons
 }
 
 /* The same in whichever folder takes files; *error says why none does. */
-static bool build(Context *cx, const Compiler *c, const char *march, const char *text, size_t n, Buf *image,
-                  int *error) {
+static bool build(Context *cx, const Compiler *c, const char *march, const CpuText *text, Buf *image, int *error) {
   for (int i = 0; i < 2; i++) {
     TempFolder t;
     bool made = i == 0 ? store_temp(&t) : temp_create(&t, NULL);
-    if (made && build_and_remove(cx, &t, c, march, text, n, image)) return true;
+    if (made && build_and_remove(cx, &t, c, march, text, image)) return true;
     *error = errno;
     image->n = 0;
   }
@@ -372,8 +381,8 @@ static NORETURN void fail_no_place(Context *cx, int error) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static CpuCode *compile(Context *cx, const Compiler *given, const char *name, const char *text, size_t n,
-                        CpuCompileInfo *info, Buf *image) {
+static CpuCode *compile(Context *cx, const Compiler *given, const char *name, const CpuText *text, CpuCompileInfo *info,
+                        Buf *image) {
   Compiler c = *given;
   char why[256] = "";
   CpuCode *code = NULL;
@@ -385,7 +394,7 @@ static CpuCode *compile(Context *cx, const Compiler *given, const char *name, co
   image->n = 0;
   int64_t start = clock_ns();
   int error = ENOENT;
-  if (!build(cx, &c, NULL, text, n, image, &error)) {
+  if (!build(cx, &c, NULL, text, image, &error)) {
     info->step = CC_STORING;
     fail_no_place(cx, error);
   }
@@ -399,14 +408,14 @@ static CpuCode *compile(Context *cx, const Compiler *given, const char *name, co
   return code;
 }
 
-static CpuCode *compile_and_clean(Context *cx, const char *text, size_t n, CpuCompileInfo *info) {
+static CpuCode *compile_and_clean(Context *cx, const CpuText *text, CpuCompileInfo *info) {
   Buf *image = NEW(cx->arena, Buf);
   Compiler c = find_compiler(cx, NULL);
-  Making making = {.name = name_of(cx, &c, NULL, "so", text, n)};
+  Making making = {.name = name_of(cx, &c, NULL, "so", text->at, text->n)};
   CpuCode *volatile code = NULL;
   making_begin(&making);
   if (context_try(cx)) {
-    code = compile(cx, &c, making.name, text, n, info, image);
+    code = compile(cx, &c, making.name, text, info, image);
     context_end_try(cx);
   }
   making_end(&making);
@@ -415,11 +424,11 @@ static CpuCode *compile_and_clean(Context *cx, const char *text, size_t n, CpuCo
   return code;
 }
 
-CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info) {
+CpuCode *cpu_compile(Context *cx, const CpuText *text, CpuCompileInfo *info) {
   CpuCompileInfo unwanted;
   if (!info) info = &unwanted;
   *info = (CpuCompileInfo){0};
-  return compile_and_clean(cx, c_text, n, info);
+  return compile_and_clean(cx, text, info);
 }
 
 bool cpu_compiler_version(Context *cx, Buf *out) {
@@ -449,19 +458,19 @@ char *cpu_compiler_macros(Context *cx, const char *command, const char *march) {
   char *text = out.at && !out.failed ? arena_strdup(cx->arena, out.at) : "";
   buf_destroy(&out);
   if (status)
-    fail_cc(cx, "name the compiler with --cc, and a processor that it knows behind cpu: (cpu:x86-64-v3)",
+    fail_cc(cx, "name the compiler with --cc, and a processor that it knows after cpu: (cpu:x86-64-v3)",
             arena_printf(cx->arena, "%s does not compile for %s:\n%s", c.path, march ? march : "this machine", text));
   return text;
 }
 
-void cpu_compile_for(Context *cx, const char *command, const char *march, const char *c_text, size_t n, Buf *image) {
+void cpu_compile_for(Context *cx, const char *command, const char *march, const CpuText *text, Buf *image) {
   Compiler c = find_compiler(cx, command);
   if (!c.path) fail_no_compiler(cx, &c);
-  const char *name = name_of(cx, &c, march, "so", c_text, n);
+  const char *name = name_of(cx, &c, march, "so", text->at, text->n);
   if (store_find("cpu", name, c.identity, image)) return;
   int error = ENOENT;
   image->n = 0;
-  if (!build(cx, &c, march, c_text, n, image, &error)) fail_no_place(cx, error);
+  if (!build(cx, &c, march, text, image, &error)) fail_no_place(cx, error);
   if (image->failed) context_out_of_memory(cx);
   store_keep("cpu", name, c.identity, image->at, image->n);
 }

@@ -33,17 +33,21 @@ typedef enum { CPU_TEXT_READABLE, CPU_TEXT_COMPILED } CpuTextUse;
 /* Appends the C text for arguments that do not overlap, or, with may_overlap, for any; returns whether the two differ.
  * Fails with a diagnostic for what a CPU cannot run (inline PTX). The text is self-contained: it begins with the
  * support headers it uses, or, for compilers, with all. f is optimised (tile_optimize) and may be changed; both texts
- * may be made of it, one after the other. */
-bool cpu_emit_c(Func *f, bool may_overlap, CpuTextUse use, Buf *out);
+ * may be made of it, one after the other. headers: as CpuText has it, of what is appended to an empty text; or NULL. */
+bool cpu_emit_c(Func *f, bool may_overlap, CpuTextUse use, Buf *out, size_t *headers);
 /* The same in two parts: the headers, by a number that says which, and what is the kernel's own. */
 void cpu_emit_support(unsigned support, Buf *out);
-/* How many bytes at the start of a text for compilers are headers; 0: it is no such text. */
-size_t cpu_support_size(Arena *arena, const char *text, size_t n);
 bool cpu_emit_body(Func *f, bool may_overlap, CpuTextUse use, unsigned *support, Buf *out);
 
 /* ---- cc.c: C text -> loaded code --------------------------------------------------------------------------------- */
 
 typedef enum { CC_FINDING, CC_BUILDING, CC_STORING } CcStep; /* the compiler; the object; a place for it */
+/* A text to be compiled. headers: so many bytes at its start are the support headers, all of them, which are compiled
+ * once for all kernels; 0: what it needs of them stands in it. */
+typedef struct CpuText {
+  const char *at;
+  size_t n, headers;
+} CpuText;
 /* step: how far it got, also when it failed. */
 typedef struct CpuCompileInfo {
   bool from_cache;
@@ -52,10 +56,10 @@ typedef struct CpuCompileInfo {
 } CpuCompileInfo;
 /* Takes the object from the cache, or compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell,
  * and keeps it there. diag_fail()s with the compiler's output, or a hint to install one. */
-CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info);
+CpuCode *cpu_compile(Context *cx, const CpuText *text, CpuCompileInfo *info);
 /* The same for another processor, or another machine: the object's bytes. command: the compiler, as NEREID_CC has it;
  * NULL: as there. march: the option that names the processor, "-march=x86-64-v3"; "": none; NULL: this machine's. */
-void cpu_compile_for(Context *cx, const char *command, const char *march, const char *c_text, size_t n, Buf *image);
+void cpu_compile_for(Context *cx, const char *command, const char *march, const CpuText *text, Buf *image);
 /* What such a compiler predefines: lines "#define __AVX2__ 1". In cx's arena. */
 char *cpu_compiler_macros(Context *cx, const char *command, const char *march);
 /* What the compiler says to --version; false: there is none, or it does not say. */

@@ -84,19 +84,6 @@ static void note_use(Op *op, void *arg) {
   }
 }
 
-void write_argument(Emit *e, int k, Value *v) {
-  Dtype d = type_dtype(v->type);
-  const char *name = value_name(e, v), *from = emit_text(e, "args[%d]", k);
-  if (v->type->ptr || d == DT_I64) emit_line(e, "const int64_t %s = (int64_t)%s;", name, from);
-  else if (d == DT_I1) emit_line(e, "const nd_i1 %s = (%s & 255) != 0;", name, from);
-  else if (d == DT_F32) emit_line(e, "const nd_f32 %s = nd_cast_f32_u32((uint32_t)%s);", name, from);
-  else if (d == DT_F64) emit_line(e, "const nd_f64 %s = nd_cast_f64_u64(%s);", name, from);
-  else if (dtype_is_float(d))
-    emit_line(e, "const nd_%s %s = nd_from_bits_%s((nd_u%d)%s);", dtype_name(d), name, dtype_name(d), dtype_bits(d),
-              from);
-  else emit_line(e, "const nd_%s %s = (nd_%s)%s;", dtype_name(d), name, dtype_name(d), from);
-}
-
 static void write_program(Emit *e, const Func *f) {
   if (e->use == CPU_TEXT_READABLE)
     buf_printf(e->out, "\n/* One program of the kernel `%s`. */\n", f->name ? f->name : "kernel");
@@ -207,16 +194,6 @@ void cpu_emit_support(unsigned support, Buf *out) {
     if (!support_files[i].needs || (support & support_files[i].needs)) buf_puts(out, support_files[i].text);
 }
 
-size_t cpu_support_size(Arena *arena, const char *text, size_t n) {
-  static const unsigned kinds[] = {0, IS_WIDE, IS_UNFUSED, IS_WIDE | IS_UNFUSED};
-  for (int i = 0; i < 4; i++) {
-    Buf head = {.arena = arena};
-    cpu_emit_support(NEEDS_ALL | kinds[i], &head);
-    if (n >= head.n && !memcmp(text, head.at, head.n)) return head.n;
-  }
-  return 0;
-}
-
 bool cpu_emit_body(Func *f, bool may_overlap, CpuTextUse use, unsigned *support, Buf *out) {
   Context *cx = f->cx;
   Emit *e = NEW(cx->arena, Emit);
@@ -245,11 +222,12 @@ bool cpu_emit_body(Func *f, bool may_overlap, CpuTextUse use, unsigned *support,
   return e->apart.n > 0;
 }
 
-bool cpu_emit_c(Func *f, bool may_overlap, CpuTextUse use, Buf *out) {
+bool cpu_emit_c(Func *f, bool may_overlap, CpuTextUse use, Buf *out, size_t *headers) {
   Buf body = {.arena = f->cx->arena};
   unsigned support;
   bool differs = cpu_emit_body(f, may_overlap, use, &support, &body);
   cpu_emit_support(support, out);
+  if (headers) *headers = use == CPU_TEXT_COMPILED ? out->n : 0;
   buf_write(out, body.at, body.n);
   return differs;
 }

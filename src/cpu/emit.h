@@ -134,7 +134,7 @@ typedef struct Info {
   bool closed;                   /* kept, and not to be read inside owner's nest */
   int epoch;                     /* loads: the memory's age where the load stands */
   int8_t map[MAX_RANK];          /* in owner's nest */
-  int8_t turn_asked;             /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
+  int8_t transpose_asked;        /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
   int visit, visit_ok, demanded; /* stamps of plan.c */
   int walk;                      /* memory.c: the walk that met it last ... */
   SeenAt *seen;                  /* ... at these indices */
@@ -193,12 +193,12 @@ Index *index_of(Emit *e, Value *v);     /* NULL: not an integer or pointer */
 bool index_is_plain(Emit *e, Value *v); /* an Index without terms */
 bool index_equal(const Index *a, const Index *b, int rank);
 bool value_is_recomputable(Emit *e, Value *v);
+/* A nest writes an address out of its Index (access.c), so it reads the terms of that, also where the pointers
+ * themselves are kept. How many terms operand i of op has; 0 when it is read as it stands. */
+int address_terms(Emit *e, const Op *op, int i, const Term **terms);
 
 /* plan.c */
 void plan_function(Emit *e);
-Buffer *buffer_new(Emit *e, const Type *t);
-View *view_row_major(Emit *e, Buffer *b, const Type *t);
-bool view_is_compact(const View *v, const Type *t);
 
 /* memory.c */
 bool loads_here(const Group *g, const Op *op); /* whether the group runs that load itself */
@@ -212,7 +212,19 @@ void plan_relies_apart(Emit *e, const Op *a, const Op *b);
 void write_apart(Emit *e);
 
 /* buffer.c */
+Buffer *buffer_new(Emit *e, const Type *t);
+View *view_row_major(Emit *e, Buffer *b, const Type *t);
+bool view_is_compact(const View *v, const Type *t);
 void place_buffers(Emit *e);
+
+/* ---- traits.c ---------------------------------------------------------------------------------------------------- */
+
+/* The micro-kernel of a dot; other types are widened to it. */
+typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind;
+DotKind dot_kind(const Op *op);
+bool value_is_zero(Value *v);        /* a tensor of zeros */
+const Op *simple_body(const Op *op); /* the one operation of a body that commutes, of both arguments; or NULL */
+bool reduces_wide(const Op *op);     /* a sum of narrow floats, kept in f32 */
 
 /* ---- text.c: the small pieces of C text -------------------------------------------------------------------------- */
 
@@ -228,6 +240,7 @@ const char *const_text(Emit *e, const Op *op); /* of a CONST, as a scalar */
 const char *scalar_text(Emit *e, Value *v);    /* a literal or a variable */
 /* The scratch address of a buffer's first byte, an int64_t. */
 const char *buffer_text(Emit *e, const Buffer *b);
+void write_argument(Emit *e, int k, Value *v); /* its variable, from `args` */
 
 /* ---- element.c --------------------------------------------------------------------------------------------------- */
 
@@ -237,10 +250,6 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
 const char *splat_text(Emit *e, Dtype d, const char *scalar);
 /* Whether a body has only elementwise operations and constants, so that vectors can run it. */
 bool body_is_elementwise(const Block *b);
-
-/* ---- emit.c ------------------------------------------------------------------------------------------------------ */
-
-void write_argument(Emit *e, int k, Value *v); /* its variable, from `args` */
 
 /* ---- control.c --------------------------------------------------------------------------------------------------- */
 
@@ -261,9 +270,5 @@ const char *induction_stride_of(Emit *e, const Sym *s, const Op *loop);
 
 void emit_group(Emit *e, Group *g);
 void emit_library_op(Emit *e, Op *op);
-bool reduces_wide(const Op *op); /* reduce.c: a sum of narrow floats, kept in f32 */
-/* the micro-kernel; other types are widened to it */
-typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind;
-DotKind dot_kind(const Op *op);
 
 #endif

@@ -10,21 +10,6 @@
  */
 #include "cpu/memory.h"
 
-/* ---- addresses ---- */
-
-int address_terms(Emit *e, const Op *op, int i, const Term **terms) {
-  if (i > 0 || !op_is_access(op) || op->in[0]->type->rank == 0) return 0;
-  Index *x = index_of(e, op->in[0]);
-  *terms = x->term;
-  return x->term_count;
-}
-
-/* ---- pulling ---- */
-
-bool load_may_repeat(Planner *p, Value *v) {
-  return v->def->code == OP_LOAD && !op_is_volatile(v->def) && info_of(p->e, v)->epoch == p->epoch && v->def->block;
-}
-
 static bool can_fuse_inputs(Planner *p, Op *op, Group *g);
 
 /* Whether v can be had, at its own index, in the nest of g. Call with a fresh stamp. */
@@ -208,7 +193,7 @@ static bool is_turned(Planner *p, Value *v, const int8_t map[MAX_RANK], int vect
 }
 
 /* Turns the loads that v needs and that lie across the vectors. */
-static void turn_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vector_dim) {
+static void transpose_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vector_dim) {
   stack_guard();
   Emit *e = p->e;
   Info *info = info_of(e, v);
@@ -218,17 +203,17 @@ static void turn_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vec
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(op, m);
     for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
-    turn_loads(p, op->in[0], inner, vector_dim);
+    transpose_loads(p, op->in[0], inner, vector_dim);
     return;
   }
-  if (info->owner || info->turn_asked == vector_dim + 1) return;
-  info->turn_asked = (int8_t)(vector_dim + 1);
+  if (info->owner || info->transpose_asked == vector_dim + 1) return;
+  info->transpose_asked = (int8_t)(vector_dim + 1);
   int k, t;
   if (op->code == OP_LOAD && is_turned(p, v, map, vector_dim, &k, &t)) {
     keep_turned(p, v, k, t);
     return;
   }
-  for (int i = 0; i < op->in_count; i++) turn_loads(p, op->in[i], map, vector_dim);
+  for (int i = 0; i < op->in_count; i++) transpose_loads(p, op->in[i], map, vector_dim);
 }
 
 Group *add_root(Planner *p, FusionRoot *r) {
@@ -237,9 +222,9 @@ Group *add_root(Planner *p, FusionRoot *r) {
   if (t->rank >= 2) {
     int8_t map[MAX_RANK];
     own_map(t, map);
-    if (r->kind == ROOT_KEEP) turn_loads(p, r->value, map, vector_dim);
+    if (r->kind == ROOT_KEEP) transpose_loads(p, r->value, map, vector_dim);
     else
-      for (int i = 0; i < r->op->in_count; i++) turn_loads(p, r->op->in[i], map, vector_dim);
+      for (int i = 0; i < r->op->in_count; i++) transpose_loads(p, r->op->in[i], map, vector_dim);
   }
   return add_root_along(p, r, vector_dim);
 }

@@ -37,7 +37,7 @@ Gemm *gemm_of(Emit *e, const Op *loop);
 GemmOperand *gemm_known(const Gemm *g, const Op *dot, int which);
 GemmOperand *gemm_operand(Planner *p, Gemm *g, Op *dot, int which, int first);
 void gemm_planned(Planner *p, Gemm *g);
-/* Looks for the loop's epilogue behind item `at` of the plan: its number, or `at` where there is none. Before that
+/* Looks for the loop's epilogue after item `at` of the plan: its number, or `at` where there is none. Before that
  * stand scalars alone. */
 int gemm_find_epilogue(Emit *e, Gemm *g, const Plan *p, int at);
 /* The loop, but for the last products, which emit_gemm_last() writes with the epilogue.

@@ -282,7 +282,7 @@ bool index_equal(const Index *a, const Index *b, int rank) {
 
 /* ---- what is cheap enough to be computed wherever it is needed ---- */
 
-enum { VIRTUAL_COST = 12 };
+enum { RECOMPUTED_COST = 12 };
 
 static int op_cost(const Op *op) {
   switch (op->code) {
@@ -317,10 +317,17 @@ bool value_is_recomputable(Emit *e, Value *v) {
         yes = value_is_recomputable(e, op->in[i]);
         cost += info_of(e, op->in[i])->cost;
       }
-      yes = yes && cost <= VIRTUAL_COST;
+      yes = yes && cost <= RECOMPUTED_COST;
     }
   }
   info->is_recomputable = yes ? 1 : -1;
   info->cost = (int16_t)cost;
   return yes;
+}
+
+int address_terms(Emit *e, const Op *op, int i, const Term **terms) {
+  if (i > 0 || !op_is_access(op) || op->in[0]->type->rank == 0) return 0;
+  Index *x = index_of(e, op->in[0]);
+  *terms = x->term;
+  return x->term_count;
 }

@@ -1,4 +1,5 @@
-/* Growth: what a scalar gains from one program to the next along x, or from one iteration of a loop to the next.
+/* Induction strides: what a scalar gains from one program to the next along x, or from one iteration of a loop to the
+ * next.
  *
  * A nest that repeats a load has its data in cache already, so it can bring in what will be loaded next (a prefetch
  * costs an instruction); and a store goes past the caches only where programs do not share lines. Both need the
@@ -7,12 +8,12 @@
  */
 #include "cpu/emit.h"
 
-typedef struct Growth {
+typedef struct StrideSearch {
   Emit *e;
   const Op *loop;
-} Growth; /* loop NULL: from program to program */
+} StrideSearch; /* loop NULL: from program to program */
 
-static const char *value_stride(Growth *g, Value *v, int depth);
+static const char *value_stride(StrideSearch *g, Value *v, int depth);
 
 static bool is_none(const char *s) { return !strcmp(s, "0"); }
 
@@ -27,7 +28,7 @@ static const char *sum(Emit *e, const char *a, const char *b) {
 }
 
 /* Of an argument of the loop's body: the step, or what its next value adds to it. */
-static const char *argument_stride(Growth *g, Value *v) {
+static const char *argument_stride(StrideSearch *g, Value *v) {
   const Op *loop = g->loop;
   Emit *e = g->e;
   if (v->index == 0) return scalar_text(e, loop->in[2]);
@@ -44,7 +45,7 @@ static const char *argument_stride(Growth *g, Value *v) {
   return t;
 }
 
-static const char *value_stride(Growth *g, Value *v, int depth) {
+static const char *value_stride(StrideSearch *g, Value *v, int depth) {
   stack_guard();
   Emit *e = g->e;
   if (depth > 24 || v->type->rank || (!v->type->ptr && dtype_is_float(v->type->dtype))) return NULL;
@@ -81,7 +82,7 @@ static const char *value_stride(Growth *g, Value *v, int depth) {
   return sum(e, a, b);
 }
 
-static const char *sym_stride(Growth *g, const Sym *s) {
+static const char *sym_stride(StrideSearch *g, const Sym *s) {
   stack_guard();
   const char *a, *b;
   switch (s->kind) {
@@ -102,6 +103,6 @@ static const char *sym_stride(Growth *g, const Sym *s) {
 }
 
 const char *induction_stride_of(Emit *e, const Sym *s, const Op *loop) {
-  Growth g = {e, loop};
+  StrideSearch g = {e, loop};
   return sym_stride(&g, s);
 }

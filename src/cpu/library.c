@@ -31,14 +31,6 @@ void close_scope(Emit *e) {
 
 /* ---- dot --------------------------------------------------------------------------------------------------------- */
 
-DotKind dot_kind(const Op *op) {
-  Dtype a = op->in[0]->type->dtype, b = op->in[1]->type->dtype, c = op->in[2]->type->dtype;
-  if (a == DT_BF16 && b == DT_BF16 && c == DT_F32) return DOT_BF16;
-  if (a == DT_I8 && b == DT_I8 && c == DT_I32) return DOT_I8;
-  if (c == DT_F64 || a == DT_F64) return DOT_F64;
-  return dtype_is_int(c) ? DOT_I32 : DOT_F32;
-}
-
 /* A copy of n elements in another type; C variables of both are scalars in registers. */
 static void convert_tile(Emit *e, const char *to, Dtype to_type, const char *from, Dtype from_type, int64_t n) {
   const char *value =

@@ -1,6 +1,6 @@
-/* special: what library.c and scan.c share in writing work on kept tiles. */
-#ifndef NEREID_CPU_SPECIAL_H
-#define NEREID_CPU_SPECIAL_H
+/* What library.c and scan.c share in writing work on kept tiles. */
+#ifndef NEREID_CPU_LIBRARY_H
+#define NEREID_CPU_LIBRARY_H
 
 #include "cpu/emit.h"
 

@@ -197,3 +197,7 @@ bool memory_fits(Planner *p, const Group *g, FusionRoot *r) {
     if (!may_meet(e, g, &g->accesses.at[i], &own)) return false;
   return true;
 }
+
+bool load_may_repeat(Planner *p, Value *v) {
+  return v->def->code == OP_LOAD && !op_is_volatile(v->def) && info_of(p->e, v)->epoch == p->epoch && v->def->block;
+}

@@ -1,10 +1,10 @@
 /* The plan: which operations share a loop nest, what is kept in memory between nests, and in what order all runs.
  *
  * The walk goes through a block in order with at most one open Group. Pure tensor operations and loads are not placed
- * when they are met: they run in the nest of whoever needs them ("pulled"). What places things are roots: stores,
- * reductions, and values that must be kept, because dot, sort, a loop, another nest, ... reads them. A root joins the
- * open Group when it runs over the same dims and needs nothing that this very nest has yet to finish; else the Group is
- * closed and the next one opened.
+ * when they are met: they run in the nest of whoever needs them (the producer is fused). What places things are roots:
+ * stores, reductions, and values that must be kept, because dot, sort, a loop, another nest, ... reads them. A root
+ * joins the open Group when it runs over the same dims and needs nothing that this very nest has yet to finish; else
+ * the Group is closed and the next one opened.
  *
  *     x = load; m = reduce max x        group 1 { x; m }
  *     e = exp(x - m); s = reduce e      group 2 { x (loaded again: no store came between); e -> kept; s }
@@ -13,65 +13,14 @@
  * A value that a second nest needs is kept by the first after all, unless it is recomputable (index arithmetic) or a
  * load that may be repeated since no memory was written in between.
  *
- * Memory order (memory.h has the rule). A load that waits to be pulled runs at the latest before the first write that
+ * Memory order (memory.h has the rule). A load that waits to be fused runs at the latest before the first write that
  * it conflicts with (settle_loads), or in the nest of that store where both go to the same places. After a write no
  * load is repeated: the nest that ran it keeps it. A load after a store opens a new nest. plan_verify() checks what
  * came of it.
  */
 #include "cpu/gemm.h"
 
-/* ---- buffers and views ------------------------------------------------------------------------------------------- */
-
-Buffer *buffer_new(Emit *e, const Type *t) {
-  Buffer *b = NEW(e->arena, Buffer);
-  b->id = e->buffers.n;
-  b->dtype = t->ptr ? DT_I64 : t->dtype;
-  b->count = type_numel(t);
-  b->first = -1;
-  vec_push(e->arena, &e->buffers, b);
-  return b;
-}
-
-View *view_row_major(Emit *e, Buffer *b, const Type *t) {
-  View *v = NEW(e->arena, View);
-  v->buffer = b;
-  int64_t stride = 1;
-  for (int d = t->rank - 1; d >= 0; d--) {
-    v->stride[d] = stride;
-    stride *= t->shape[d];
-  }
-  return v;
-}
-
-bool view_is_compact(const View *v, const Type *t) {
-  int64_t stride = 1;
-  for (int d = t->rank - 1; d >= 0; d--) {
-    if (t->shape[d] > 1 && v->stride[d] != stride) return false;
-    stride *= t->shape[d];
-  }
-  return v->offset == 0;
-}
-
-void push_item(Planner *p, Item item) { vec_push(p->e->arena, p->plan, item); }
-
-void close_group(Planner *p) {
-  if (!p->open) return;
-  push_item(p, (Item){.group = p->open});
-  p->open = NULL;
-}
-
 /* ---- operations -------------------------------------------------------------------------------------------------- */
-
-OpPlan *op_plan(Planner *p, Op *op) {
-  Emit *e = p->e;
-  OpPlan *o = NEW(e->arena, OpPlan);
-  o->in = NEW_N(e->arena, View *, op->in_count + 1);
-  o->out = NEW_N(e->arena, View *, op->out_count + 1);
-  o->carry = NEW_N(e->arena, Buffer *, op->in_count + op->out_count + 1);
-  o->carry2 = NEW_N(e->arena, Buffer *, op->in_count + op->out_count + 1);
-  op->note = o;
-  return o;
-}
 
 static void new_result(Planner *p, Op *op, int k) {
   Emit *e = p->e;
@@ -81,8 +30,6 @@ static void new_result(Planner *p, Op *op, int k) {
   info->view = ((OpPlan *)op->note)->out[k] = view_row_major(e, buffer_new(e, v->type), v->type);
 }
 
-void push_op(Planner *p, Op *op) { push_item(p, (Item){.op = op}); }
-
 /* Operations that read and write whole tiles. */
 static void plan_library_op(Planner *p, Op *op) {
   OpPlan *o = op_plan(p, op);
@@ -91,14 +38,6 @@ static void plan_library_op(Planner *p, Op *op) {
   close_group(p);
   for (int k = 0; k < op->out_count; k++) new_result(p, op, k);
   push_op(p, op);
-}
-
-bool value_is_zero(Value *v) {
-  int64_t n;
-  while (v->def && (v->def->code == OP_SPLAT || op_is_view(v->def))) v = v->def->in[0];
-  if (!v->def || v->def->code != OP_CONST || v->type->ptr) return false;
-  if (dtype_is_float(v->type->dtype)) return v->def->number == 0;
-  return value_is_const(v, &n) && n == 0;
 }
 
 /* Buffers that a dot works in, by type: NULL where it needs none. */
@@ -372,7 +311,7 @@ static void plan_op(Planner *p, Op *op) {
     case OP_MAP: plan_library_op(p, op); break;
     case OP_PRINT:
     case OP_ASSERT: plan_library_op(p, op); break;
-    default: break; /* elementwise and views: pulled where they are needed */
+    default: break; /* elementwise and views: fused where they are needed */
   }
 }
 

@@ -15,20 +15,20 @@ typedef struct Planner {
   Gemm *gemm;      /* of the loop whose body is planned, or NULL */
 } Planner;
 
-/* plan.c */
+/* plan_items.c */
 void push_item(Planner *p, Item item);
 void push_op(Planner *p, Op *op);
 void close_group(Planner *p);
 OpPlan *op_plan(Planner *p, Op *op);
-bool value_is_zero(Value *v);                  /* a tensor of zeros */
+
+/* plan.c */
 void plan_body(Emit *e, Block *b, Planner *p); /* without what the block's last operation asks for */
 void plan_block(Emit *e, Block *b, Planner *p);
 
+/* memory.c */
+bool load_may_repeat(Planner *p, Value *v); /* a later nest may load it again: no memory was written since */
+
 /* fuse.c */
-/* A nest writes an address out of its Index (access.c), so it reads the terms of that, also where the pointers
- * themselves are kept. How many terms operand i of op has; 0 when it is read as it stands. */
-int address_terms(Emit *e, const Op *op, int i, const Term **terms);
-bool load_may_repeat(Planner *p, Value *v);    /* a later nest may load it again: no memory was written since */
 bool can_fuse(Planner *p, Value *v, Group *g); /* whether v can be had in the nest of g; call with a fresh stamp */
 Group *add_root(Planner *p, FusionRoot *r);
 Group *keep_at(Planner *p, Value *v, View *view);

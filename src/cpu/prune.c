@@ -7,7 +7,7 @@
  *     typedef float nd_f32;                      kept: nd_sq names it
  *     static inline nd_f32 nd_sq(nd_f32 x) {...} kept: the kernel names it
  *     static inline nd_f32 nd_cb(nd_f32 x) {...} dropped
- *     #define ND_VL 16                           kept, if the kernel names it, behind all declarations
+ *     #define ND_VL 16                           kept, if the kernel names it, after all declarations
  *
  * The text is split into declarations and directives, by brackets and semicolons; of a declaration the names that it
  * declares are read. Any identifier in what is kept counts as a use of everything that has this name, whether it is
@@ -51,7 +51,7 @@ static const char *word_end(const char *p, const char *end) {
   return p;
 }
 
-/* Behind a string or a character, which p opens. */
+/* After a string or a character, which p opens. */
 static const char *quoted_end(const char *p, const char *end) {
   char quote = *p++;
   for (; p < end && *p != quote; p++)
@@ -85,7 +85,7 @@ static const char *number_end(const char *p, const char *end) {
   return p;
 }
 
-/* Behind one token that is no bracket; directives within declarations (#pragma GCC unroll) are one. */
+/* After one token that is no bracket; directives within declarations (#pragma GCC unroll) are one. */
 static const char *token_end(const char *p, const char *end) {
   if (starts_word(*p)) return word_end(p, end);
   if (isdigit((unsigned char)*p)) return number_end(p, end);
@@ -94,7 +94,7 @@ static const char *token_end(const char *p, const char *end) {
   return p + 1;
 }
 
-/* Behind the bracket that closes what p opens. */
+/* After the bracket that closes what p opens. */
 static const char *group_end(const char *p, const char *end) {
   int depth = 0;
   while ((p = skip_space(p, end)) < end) {
@@ -156,7 +156,7 @@ typedef struct Declaration {
   const char *last, *last_end; /* the last word: the name, when the declarator ends here */
   bool is_named;               /* this declarator */
   bool is_function, has_value;
-  bool is_typed, is_enum; /* behind struct, union or enum */
+  bool is_typed, is_enum; /* after struct, union or enum */
   const char *tag, *tag_end;
   bool skips; /* the parenthesis to come, of an attribute */
 } Declaration;
@@ -180,7 +180,7 @@ static void read_word(Declaration *d, const char *p, const char *end) {
   }
 }
 
-/* Behind the braces that p opens; *ends: they were a function's. */
+/* After the braces that p opens; *ends: they were a function's. */
 static const char *read_braces(Prune *s, Declaration *d, const char *p, const char *end, bool *ends) {
   if (d->is_function && !d->has_value) {
     *ends = true;
@@ -294,7 +294,7 @@ static void keep_all_used(Prune *s) {
     const Item *item = &s->items.at[s->fresh.at[--s->fresh.n]];
     keep_words(s, item->at, item->end);
   }
-  for (int i = s->items.n - 1; i >= 0; i--) /* an inner region comes behind the one that it stands in */
+  for (int i = s->items.n - 1; i >= 0; i--) /* an inner region comes after the one that it stands in */
     if (s->items.at[i].kept && s->items.at[i].kind != ITEM_MACRO && s->items.at[i].region >= 0)
       s->items.at[s->items.at[i].region].kept = true;
   for (int i = 0; i < s->items.n; i++) {

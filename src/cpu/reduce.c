@@ -16,15 +16,6 @@
 
 #include <math.h>
 
-static const Op *simple_body(const Op *op) {
-  const Block *b = op->body[0];
-  const Op *f = b->first;
-  if (op->out_count != 1 || !f || f->next != b->last || b->last->in[0]->def != f || f->in_count != 2) return NULL;
-  if (!((f->in[0] == b->args[0] && f->in[1] == b->args[1]) || (f->in[0] == b->args[1] && f->in[1] == b->args[0])))
-    return NULL;
-  return f;
-}
-
 static int64_t lowest(Dtype d) {
   if (!dtype_is_signed(d)) return 0;
   return dtype_bits(d) == 64 ? INT64_MIN : -((int64_t)1 << (dtype_bits(d) - 1));
@@ -61,13 +52,6 @@ static const char *lanes_function(const Op *f, Dtype d) {
     case OP_MIN: return floats && f->attr[0] ? NULL : "hmin";
     default: return NULL;
   }
-}
-
-/* Sums of narrow floats are kept in f32 and rounded once. */
-bool reduces_wide(const Op *op) {
-  const Op *f = simple_body(op);
-  Dtype d = op->in[0]->type->dtype;
-  return f && f->code == OP_ADD && dtype_is_float(d) && held_dtype(d) != d;
 }
 
 /* Whether several accumulators may share the work of a reduction along the vector dim. */
@@ -373,7 +357,7 @@ static void along_outer(Nest *n, FusionRoot *r, const NestText *const *x, const 
              *base[MAX_PARTS] = {0};
   bool vectors = body_is_elementwise(op->body[0]);
   const char *iv = index_name(n, n->vector_dim), *width = emit_text(e, "%lld", (long long)n->width);
-  bool turns = n->g->shape[axis] > 1;
+  bool loops = n->g->shape[axis] > 1;
   const char *short_mask = n->width < 16 ? emit_text(e, "nd_first(%s - %s)", width, iv) : NULL;
   Dtype d[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) {
@@ -381,7 +365,7 @@ static void along_outer(Nest *n, FusionRoot *r, const NestText *const *x, const 
     int base_level;
     int64_t step;
     const View *to = o->out[k];
-    if (turns && reduces_wide(op)) {
+    if (loops && reduces_wide(op)) {
       d[k] = DT_F32;
       to = view_row_major(e, o->carry[k], op->out[k]->type);
       if (n->pass == 0)
@@ -395,7 +379,7 @@ static void along_outer(Nest *n, FusionRoot *r, const NestText *const *x, const 
     now[k] = fresh_name(e, NULL);
     nest_put(n, b, level, "nd_%sv %s = %s;", held_name(d[k]), now[k], in[k]);
   }
-  if (turns) {
+  if (loops) {
     nest_put(n, b, level, "if (%s > 0) {", index_name(n, axis));
     for (int k = 0; k < parts; k++) {
       acc[k] = fresh_name(e, NULL);

@@ -118,3 +118,16 @@ const char *scalar_text(Emit *e, Value *v) {
 }
 
 const char *buffer_text(Emit *e, const Buffer *b) { return emit_text(e, "(scratch + %lld)", (long long)b->place); }
+
+void write_argument(Emit *e, int k, Value *v) {
+  Dtype d = type_dtype(v->type);
+  const char *name = value_name(e, v), *from = emit_text(e, "args[%d]", k);
+  if (v->type->ptr || d == DT_I64) emit_line(e, "const int64_t %s = (int64_t)%s;", name, from);
+  else if (d == DT_I1) emit_line(e, "const nd_i1 %s = (%s & 255) != 0;", name, from);
+  else if (d == DT_F32) emit_line(e, "const nd_f32 %s = nd_cast_f32_u32((uint32_t)%s);", name, from);
+  else if (d == DT_F64) emit_line(e, "const nd_f64 %s = nd_cast_f64_u64(%s);", name, from);
+  else if (dtype_is_float(d))
+    emit_line(e, "const nd_%s %s = nd_from_bits_%s((nd_u%d)%s);", dtype_name(d), name, dtype_name(d), dtype_bits(d),
+              from);
+  else emit_line(e, "const nd_%s %s = (nd_%s)%s;", dtype_name(d), name, dtype_name(d), from);
+}

@@ -273,6 +273,8 @@ int constexpr_condition(Front *fr, Span at, Py *cond);
 Py *core_lookup(Front *fr, Node *name);
 Call *core_make_call(Front *fr, Node *call);
 /* Fails for a name in an annotation that Triton, which evaluates it, does not find. */
+/* A dtype that is no constexpr: what `n`, such as tl.float32 or x.dtype, names; not a parameter's value. */
+bool core_is_bare_type(Front *fr, Node *n, const Py *v);
 void core_check_annotation(Front *fr, Node *annotation);
 void core_check_annotations(Front *fr, const Function *fn); /* of its parameters */
 

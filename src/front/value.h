@@ -20,6 +20,7 @@ typedef __int128 PyInt;             /* Python's ints, bounded; overflow is an er
 
 typedef enum {
   PY_NONE,
+  PY_VOID, /* what an operation without a result gives, as tl.store does: it is not None, and serves for nothing */
   PY_BOOL,
   PY_INT,
   PY_FLOAT,
@@ -147,6 +148,7 @@ struct Py {
 /* ---- values (pyvalue.c) ------------------------------------------------------------------------------------------ */
 
 Py *py_none(Front *fr);
+Py *py_void(Front *fr);
 Py *py_bool(Front *fr, bool v);
 Py *py_int(Front *fr, PyInt v);
 Py *py_float(Front *fr, double v);

@@ -5,7 +5,7 @@
  * If by that every maximum of the loop is of -inf, and every sum and product of 0, the block can be left out. Where the
  * comparison can have the other outcome at all is a linear inequality between places and rows:
  *
- *     k <= m + c      the loop ends behind the last row's last place, (program + 1) * M + c
+ *     k <= m + c      the loop ends after the last row's last place, (program + 1) * M + c
  *     k >= m + c      it begins with the block of the first row's first place
  *
  * (Of what is not finite in a block that is left out nothing is seen: 0 times an infinite value would be NaN.) */
@@ -161,7 +161,7 @@ static void add_bound(Bounds *b, int64_t k, int64_t m, int64_t c, const char **b
                      : last  ? "-(tl.program_id(0) + 1) * M"
                              : "-tl.program_id(0) * M";
   if (m && last) c -= m; /* the row before the next program's first */
-  if (k < 0) c++;        /* behind that place */
+  if (k < 0) c++;        /* after that place */
   const char *text = most ? plus(a, most, c) : arena_printf(a, "%lld", (long long)c);
   if (k < 0) *end = both(a, "minimum", *end, text);
   else *begin = both(a, "maximum", *begin, text);

@@ -13,10 +13,16 @@
  *     bounds.c   what a mask leaves of a row
  *     kernel_*.c one kernel: elementwise, reductions, scans, scatters, products
  *     tiles.c    the tiles of products
+ *     product.c  products that a library does, and what stands around them
+ *     choose.c   who does a product
+ *     race.c     and who is the fastest
  *     plan.c     all kernels in order
+ *     text.c     and as a file
  *     memory.c   what lies where, and when
  *     program.c  what nereid.h promises: read, plan, check
  *     run.c      and run
+ *     step.c     one launch
+ *     blas.c     one product of a library: openblas.c, cublas.c
  *
  * Eager: a kernel for each operation that computes something; views are part of the kernel that reads them. */
 #ifndef NEREID_FUSE_H
@@ -62,6 +68,20 @@ unsigned index_bits(const Index *a);
 /* The row-major places of an index into `size`: one Index from rank ones. */
 Index index_linear(Graph *g, int rank, const Size *const *size, const Index *at);
 
+/* ---- product.c: products by a library ----------------------------------------------------------------------------- */
+
+/* An operand as a matrix for each batch, in a stored tensor or an input (blas.h); sizes in elements. */
+typedef struct FuseMatrix {
+  Tensor *array;
+  bool across;
+  const Size *first, *lead, *batch;
+} FuseMatrix;
+typedef struct FuseLibrary {
+  Tensor *product;
+  const Size *m, *n, *k, *batches;
+  FuseMatrix a, b;
+} FuseLibrary;
+
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 typedef struct FuseKernel {
@@ -73,7 +93,8 @@ typedef struct FuseKernel {
   const char **loaded_at, **stored_at;
   bool *writes; /* of each: it stores there */
   int symbol_count;
-  const Symbol **symbols; /* integer arguments behind them */
+  const Symbol **symbols; /* integer arguments after them */
+  bool checks;            /* it has assertions */
   bool seed;              /* and one argument more: the seed of random numbers */
   /* programs: the product over three axes of ceil(size / block) */
   const Size *grid[3]; /* NULL: one program */
@@ -83,9 +104,10 @@ typedef struct FuseKernel {
   const char *constant_names[4];
   int64_t constants[4];
   int member_count;
-  Tensor **members;  /* operations that it computes, for --explain */
-  int num_warps;     /* 0: the default */
-  const char *notes; /* lines for --explain: which reductions were merged, and why not; or NULL */
+  Tensor **members;           /* operations that it computes, for --explain */
+  int num_warps;              /* 0: the default */
+  const char *notes;          /* lines for --explain: which reductions were merged, and why not; or NULL */
+  const FuseLibrary *library; /* a library does it: buffers are a, b and the product; text is a comment. NULL: not */
 } FuseKernel;
 
 typedef struct FuseTarget { /* what sizes of tiles are chosen for */
@@ -94,16 +116,26 @@ typedef struct FuseTarget { /* what sizes of tiles are chosen for */
   int sm;         /* of a GPU: 90 for 9.0 */
 } FuseTarget;
 
+/* Who does products, on which device, with which sizes (a value for each of the graph's symbols). */
+typedef struct FuseProducts {
+  enum { PRODUCTS_AUTO, PRODUCTS_OWN, PRODUCTS_LIBRARY } who;
+  struct nereid_device *device; /* NULL: none in particular */
+  const int64_t *symbols;
+  struct Blas **blas; /* its library; opened when it is first asked for */
+  bool no_library;    /* which could not be opened */
+} FuseProducts;
+
 typedef struct FusePlan {
   Graph *g;
   Map *names; /* of functions */
   VEC(FuseKernel *) kernels;
-  bool *stored;               /* by tensor's id: has a buffer */
-  Tensor **alias;             /* by id: whose buffer it shares, row-major alike; or NULL */
-  bool helpers[REDUCE_COUNT]; /* its combine function is needed */
-  bool groups_tiles;          /* and that of products */
+  bool *stored;     /* by tensor's id: has a buffer */
+  Tensor **alias;   /* by id: whose buffer it shares, row-major alike; or NULL */
+  unsigned helpers; /* functions that kernels call, by their bits in text.c's table */
   bool no_online;
   FuseTarget target;
+  FuseProducts products;
+  Map *outcomes;         /* choose.c's, of products so far */
   unsigned char *stream; /* by tensor's id: a StreamPart */
   const char *text;      /* the whole file */
 } FusePlan;
@@ -112,14 +144,21 @@ typedef struct FuseOptions {
   bool eager;
   bool no_online; /* dependent reductions are computed in loops of their own */
   FuseTarget target;
+  FuseProducts products;
 } FuseOptions;
 FusePlan *fuse_plan(Graph *g, const FuseOptions *o);
+/* text.c: the file; a function that kernels call is in it where one of them says so */
+const char *fuse_text(const FusePlan *p);
+void fuse_need_helper(const FusePlan *p, const char *name);
+const char *fuse_neutral(Context *cx, Reduction kind, Dtype t); /* the element that changes no result */
 void fuse_explain(Buf *out, const FusePlan *p);
 void fuse_plot(Buf *out, const FusePlan *p); /* SVG */
 const char *fuse_operation_name(const Tensor *t);
 
-/* ---- algebra.c, parts.c, split.c: before the plan ---------------------------------------------------------------- */
+/* ---- pipeline.c, algebra.c, parts.c, split.c: before the plan ---------------------------------------------------- */
 
+/* The passes, in order. Fails, as an internal error, where one leaves a graph that is not as it says. */
+void fuse_optimize(Graph *g, const FuseOptions *o);
 void fuse_drop_empty(Graph *g); /* what has no elements is a constant */
 void fuse_simplify(Graph *g);
 void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on a maximum */
@@ -261,6 +300,8 @@ void writer_hold(Writer *w, const Tensor *t, FuseValue v);                  /* l
 bool writer_affine(Writer *w, Tensor *t, const Index *at, Index *out);
 void writer_store(Writer *w, Tensor *t, const Index *at, FuseValue v);
 const char *writer_mask(Writer *w, const Index *at, int extra_n, const Index *extra); /* NULL: none is needed */
+/* The kernel fails where i, of t's index, is not among n. */
+void writer_check_index(Writer *w, const Tensor *t, FuseValue i, const Size *n, const char *mask);
 const char *writer_buffer(Writer *w, Tensor *t);
 const char *triton_type(Dtype t);         /* "tl.float32" */
 const char *triton_compute_type(Dtype t); /* float32 for narrower floats */
@@ -350,7 +391,7 @@ void online_strip(Writer *w, const Law *law); /* in the loop: what is taken out 
 
 /* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
 
-/* The first place of a row that matters to a program, and the one behind the last; NULL: all do. */
+/* The first place of a row that matters to a program, and the one after the last; NULL: all do. */
 void stream_bounds(Stream *s, Writer *w, const char **begin, const char **end);
 
 /* ---- kernel_*.c -------------------------------------------------------------------------------------------------- */
@@ -362,7 +403,6 @@ FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group); /* onto a copy that the caller has made */
-FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_stream(FusePlan *p, const FuseGroup *group);
 
 /* ---- tiles.c ----------------------------------------------------------------------------------------------------- */
@@ -377,5 +417,20 @@ const char *fuse_precision(const FuseTarget *target, const Tensor *product);
 /* The tile of a product [m, k] x [k, n] of `batches`; a size that is not known counts as large. */
 FuseTile fuse_tile(const FuseTarget *target, const Tensor *t, const Size *m, const Size *n, const Size *k,
                    const Size *batches);
+/* The same, and those that may do as well, at most `most`, likely ones first. dims: m, n, k, batches. */
+int fuse_tiles(const FuseTarget *target, const Tensor *t, const Size *const dims[4], FuseTile *out, int most);
+void product_dims(Graph *g, const Tensor *product, const Size *dims[4]);
+FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group, FuseTile tile);
+
+/* ---- product.c ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the product's operands are matrices that a library takes. */
+bool product_as_library(FusePlan *p, Tensor *product, FuseLibrary *out);
+/* Adds the kernels of a product's group to the plan: the library's product, and then its epilogue. */
+void product_by_library(FusePlan *p, const FuseGroup *group, const FuseLibrary *l, const char *notes);
+
+/* ---- choose.c ----------------------------------------------------------------------------------------------------- */
+
+void product_add(FusePlan *p, const FuseGroup *group); /* the same, by who p->products says */
 
 #endif

@@ -26,6 +26,7 @@
 #include "fuse/fuse.h"
 
 enum { MOST_READS = 24, MOST_ROOTS = 24, MOST_REPEATED = 24, ROUNDS = 4, SMALL = 65536 };
+enum { MOST_PLACES = 32, MANY_PLACES = 1 << 20 };
 enum { MOST_INLINED = 2 * MOST_READS, MOST_TRIED = 64, MOST_USERS = 64 };
 
 typedef VEC(int) Numbers;
@@ -105,6 +106,23 @@ static void store_wide(Grouping *q) {
   }
 }
 
+/* What a kernel would compute at many places for one of its elements is stored: windows of windows multiply. */
+static void store_windows(Grouping *q) {
+  Arena *a = q->g->cx->arena;
+  int *by_views = NEW_N(a, int, q->g->at.n + 1), *beside = NEW_N(a, int, q->g->at.n + 1);
+  for (int i = q->g->at.n - 1; i >= 0; i--) {
+    Tensor *t = q->g->at.at[i];
+    int places = q->root[i] ? 1 : by_views[i] + beside[i];
+    if (places > MOST_PLACES && t->op == GRAPH_POINT && !graph_is_empty(q->g, t)) q->root[i] = true, places = 1;
+    if (places > MANY_PLACES) places = MANY_PLACES;
+    for (int k = 0; k < t->in_count; k++) {
+      int in = t->in[k]->id;
+      if (is_view(t) && by_views[in] < MANY_PLACES) by_views[in] += places;
+      if (!is_view(t) && beside[in] < places) beside[in] = places;
+    }
+  }
+}
+
 /* ---- the order of launches --------------------------------------------------------------------------------------- */
 
 static void push(Grouping *q, Numbers *list, int v) { vec_push(q->g->cx->arena, list, v); }
@@ -112,7 +130,7 @@ static void push(Grouping *q, Numbers *list, int v) { vec_push(q->g->cx->arena, 
 static int group_of(Grouping *q, Set s, int i) { return q->group[s.at[i]]; }
 
 /* Marks, with a new number of search, all groups that those of `from` need, down to a place in the order, and lists
- * them behind what stands in `found`. */
+ * them after what stands in `found`. */
 static void mark_needed(Grouping *q, Set from, int least, Numbers *found) {
   q->search++;
   q->pending.n = 0;
@@ -144,12 +162,12 @@ static void sort_by_place(Grouping *q, Numbers *groups) {
 
 /* Group `to` needs what is in `from` now: those of `from`, and what they need, go before it and what needs it. None of
  * the one needs one of the other. (Pearce and Kelly, a dynamic topological sort.) */
-static void move_behind(Grouping *q, int to, Set from) {
+static void move_after(Grouping *q, int to, Set from) {
   int least = q->order.at[to], most = least;
   for (int i = 0; i < from.n; i++)
     if (group_of(q, from, i) >= 0 && q->order.at[group_of(q, from, i)] > most) most = q->order.at[group_of(q, from, i)];
   if (most == least) return;
-  Numbers before = {0}, behind = {0};
+  Numbers before = {0}, after = {0};
   mark_needed(q, from, least, &before);
   for (int i = 0; i < from.n; i++) {
     int of = group_of(q, from, i);
@@ -159,26 +177,26 @@ static void move_behind(Grouping *q, int to, Set from) {
   }
   q->search++;
   q->seen[to] = q->search;
-  push(q, &behind, to);
-  for (int done = 0; done < behind.n; done++) {
-    const FuseGroup *group = q->groups.at[behind.at[done]];
+  push(q, &after, to);
+  for (int done = 0; done < after.n; done++) {
+    const FuseGroup *group = q->groups.at[after.at[done]];
     for (int k = 0; k < group->n; k++) {
       const Numbers *readers = &q->of[group->roots[k]->id];
       for (int i = 0; i < readers->n; i++) {
         int of = readers->at[i];
         if (q->seen[of] == q->search || q->order.at[of] > most) continue;
         q->seen[of] = q->search;
-        push(q, &behind, of);
+        push(q, &after, of);
       }
     }
   }
-  int n = before.n, all = before.n + behind.n;
+  int n = before.n, all = before.n + after.n;
   sort_by_place(q, &before);
-  sort_by_place(q, &behind);
+  sort_by_place(q, &after);
   int *at = NEW_N(q->g->cx->arena, int, 2 * all),
       *free_places = at + all; /* groups in their new order; places for them */
   for (int i = 0; i < all; i++) {
-    free_places[i] = i < n ? before.at[i] : behind.at[i - n];
+    free_places[i] = i < n ? before.at[i] : after.at[i - n];
     at[i] = q->at_place.at[free_places[i]];
   }
   qsort(free_places, (size_t)all, sizeof *free_places, by_number);
@@ -377,6 +395,11 @@ static bool joins(Grouping *q, int to, Tensor *t) {
   FuseGroup *group = q->groups.at[to];
   FuseKind kind = kind_of(q->p, t);
   if (group->kind == FUSE_STREAM || kind == FUSE_STREAM) return joins_stream(q, to, t);
+  if (group->kind == FUSE_SCAN && kind == FUSE_SCAN && t->in[0] == group->roots[0]->in[0] &&
+      t->dims[0] == group->roots[0]->dims[0] && group->n < MOST_ROOTS) {
+    append(q, group, t);
+    return true;
+  }
   if (group->kind == FUSE_SCAN || group->kind == FUSE_SCATTER || kind == FUSE_SCAN || kind == FUSE_SCATTER ||
       kind == FUSE_PRODUCT)
     return false;
@@ -449,7 +472,7 @@ static void place(Grouping *q, Tensor *t, bool eager) {
   if (tried.n) mark_needed(q, q->reads[t->id], least, NULL);
   for (int i = 0; i < tried.n; i++)
     if (joins(q, tried.at[i], t)) {
-      move_behind(q, tried.at[i], q->reads[t->id]);
+      move_after(q, tried.at[i], q->reads[t->id]);
       note(q, tried.at[i], t);
       return;
     }
@@ -612,6 +635,7 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
   for (int i = 0; i < g->outputs.n; i++)
     if (g->outputs.at[i]) store_result(p, q->root, g->outputs.at[i]);
   for (int i = 0; i < g->writes.n; i++) store_result(p, q->root, g->writes.at[i].value);
+  if (!o->eager) store_windows(q);
   if (!o->eager) store_wide(q);
   if (!o->eager && !o->no_online) stream_find(p, q->root);
   if (!o->eager) store_operands(q);

@@ -21,7 +21,7 @@ Index index_var(Graph *g, const IndexVar *v) {
 static const Size *extent(Graph *g, const IndexTerm *t) {
   if (t->size) return t->size;
   int64_t all, below;
-  if (size_is_int(t->var->extent, &all) && size_is_int(t->below, &below)) return size_int(g, (all + below - 1) / below);
+  if (size_is_int(t->var->extent, &all) && size_is_int(t->below, &below)) return size_int(g, cdiv(all, below));
   return size_divide(g, t->var->extent, t->below);
 }
 

@@ -41,10 +41,10 @@ static void write_roots(Writer *w, const FuseGroup *group, Index linear) {
 
 /* ---- two axes ---------------------------------------------------------------------------------------------------- */
 
-typedef struct Turn {
+typedef struct Transpose {
   int64_t outer, rows, columns; /* x = (outer * rows + row) * columns + column */
   int64_t y_block, x_block;
-} Turn;
+} Transpose;
 
 static int64_t side(int64_t n) {
   int64_t b = LEAST_SIDE;
@@ -52,30 +52,30 @@ static int64_t side(int64_t n) {
   return b;
 }
 
-static bool find_turn(const Writer *w, const Size *n, Turn *turn) {
+static bool find_transpose(const Writer *w, const Size *n, Transpose *transpose) {
   int64_t all, rows, columns;
   if (!w->turned_below || !w->turned_size) return false;
   if (!size_is_int(n, &all) || !size_is_int(w->turned_size, &rows) || !size_is_int(w->turned_below, &columns))
     return false;
   if (rows < LEAST_SIDE || columns < LEAST_SIDE || all % (rows * columns)) return false;
-  *turn = (Turn){all / (rows * columns), rows, columns, side(rows), side(columns)};
+  *transpose = (Transpose){all / (rows * columns), rows, columns, side(rows), side(columns)};
   return true;
 }
 
-static bool find_runs(const Writer *w, const Size *n, Turn *turn) {
+static bool find_runs(const Writer *w, const Size *n, Transpose *transpose) {
   int64_t all, x_block = LEAST_RUN, y_block = 1;
   if (w->plan->target.kind != TARGET_CPU || !size_is_int(n, &all) || w->run < LEAST_RUN) return false;
   if (all % w->run || w->run == all) return false;
   while (x_block < w->run && x_block < BLOCK) x_block *= 2;
   while (x_block * y_block < RUN_TILE && y_block < all / w->run) y_block *= 2;
-  *turn = (Turn){1, all / w->run, w->run, y_block, x_block};
+  *transpose = (Transpose){1, all / w->run, w->run, y_block, x_block};
   return true;
 }
 
-static bool can_turn(Graph *g, const FuseGroup *group, const Writer *w, const Size *n, Turn *turn) {
-  if (!find_turn(w, n, turn) && !find_runs(w, n, turn)) return false;
-  int64_t rows = turn->rows, columns = turn->columns;
-  const Size *size[] = {size_int(g, turn->outer), size_int(g, rows), size_int(g, columns)};
+static bool can_transpose(Graph *g, const FuseGroup *group, const Writer *w, const Size *n, Transpose *transpose) {
+  if (!find_transpose(w, n, transpose) && !find_runs(w, n, transpose)) return false;
+  int64_t rows = transpose->rows, columns = transpose->columns;
+  const Size *size[] = {size_int(g, transpose->outer), size_int(g, rows), size_int(g, columns)};
   const char *const names[] = {"outer", "y", "x"};
   IndexVar vars[3];
   Index at[3], out[GRAPH_MAX_RANK];
@@ -89,31 +89,32 @@ static bool can_turn(Graph *g, const FuseGroup *group, const Writer *w, const Si
   return true;
 }
 
-static FuseKernel *turned(FusePlan *p, const FuseGroup *group, const char *name, const Size *n, Turn turn, bool wide) {
+static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const char *name, const Size *n, Transpose transpose,
+                              bool wide) {
   Graph *g = p->g;
   Writer *w = writer_create(p, group, name);
   w->wide = wide;
-  int64_t y_block = turn.y_block, x_block = turn.x_block;
-  int64_t across = (turn.columns + x_block - 1) / x_block, down = (turn.rows + y_block - 1) / y_block;
-  const Size *size[] = {size_int(g, turn.outer), size_int(g, turn.rows), size_int(g, turn.columns)};
+  int64_t y_block = transpose.y_block, x_block = transpose.x_block;
+  int64_t across = cdiv(transpose.columns, x_block), down = cdiv(transpose.rows, y_block);
+  const Size *size[] = {size_int(g, transpose.outer), size_int(g, transpose.rows), size_int(g, transpose.columns)};
   const IndexVar *outer = writer_var(w, "outer", NULL, size[0], 0),
-                 *y = writer_var(w, "y", turn.rows % y_block ? "y_mask" : NULL, size[1], 1),
-                 *x = writer_var(w, "x", turn.columns % x_block ? "x_mask" : NULL, size[2], 2);
+                 *y = writer_var(w, "y", transpose.rows % y_block ? "y_mask" : NULL, size[1], 1),
+                 *x = writer_var(w, "x", transpose.columns % x_block ? "x_mask" : NULL, size[2], 2);
   const char *tile = writer_name(w, "tile");
   writer_line(w, "%s = %s", tile, kernel_program(w, 0, n));
-  if (turn.outer > 1) {
+  if (transpose.outer > 1) {
     writer_line(w, "outer = %s // %lld", tile, (long long)(across * down));
     writer_line(w, "%s = %s %% %lld", tile, tile, (long long)(across * down));
   }
   const char *row = across == 1 ? tile : arena_printf(w->cx->arena, "%s // %lld", tile, (long long)across);
   writer_line(w, "y = %s * Y + tl.arange(0, Y)[:, None]", row);
-  if (y->mask) writer_line(w, "y_mask = y < %lld", (long long)turn.rows);
+  if (y->mask) writer_line(w, "y_mask = y < %lld", (long long)transpose.rows);
   if (across == 1) writer_line(w, "x = tl.arange(0, X)[None, :]");
   else writer_line(w, "x = %s %% %lld * X + tl.arange(0, X)[None, :]", tile, (long long)across);
-  if (x->mask) writer_line(w, "x_mask = x < %lld", (long long)turn.columns);
+  if (x->mask) writer_line(w, "x_mask = x < %lld", (long long)transpose.columns);
   Index at[] = {index_var(g, outer), index_var(g, y), index_var(g, x)};
   write_roots(w, group, index_linear(g, 3, size, at));
-  w->kernel->grid[0] = size_int(g, turn.outer * across * down);
+  w->kernel->grid[0] = size_int(g, transpose.outer * across * down);
   w->kernel->block[0] = 1;
   writer_constant(w, "Y", y_block);
   writer_constant(w, "X", x_block);
@@ -132,9 +133,9 @@ static FuseKernel *point(FusePlan *p, const FuseGroup *group, const char *name, 
     writer_line(w, "mask = x < %s", writer_size(w, n));
   }
   write_roots(w, group, index_var(g, x));
-  Turn turn;
+  Transpose transpose;
   if (w->wide && !wide && !is_wide(n)) return point(p, group, name, true); /* of a larger array than the results */
-  if (can_turn(g, group, w, n, &turn)) return turned(p, group, name, n, turn, wide);
+  if (can_transpose(g, group, w, n, &transpose)) return transposed(p, group, name, n, transpose, wide);
   w->kernel->grid[0] = n;
   w->kernel->block[0] = one ? 1 : BLOCK;
   if (!one) writer_constant(w, "BLOCK", BLOCK);

@@ -93,12 +93,21 @@ static void place_tiles(Writer *w, const Tensor *t, FuseTile tile, const IndexVa
                 writer_size(w, m->extent), writer_size(w, n->extent));
     define(w, m, blocks(w, widened(w, t, "tile_m"), "M", "[:, None]"));
     define(w, n, blocks(w, widened(w, t, "tile_n"), "N", "[None, :]"));
-    ((FusePlan *)w->plan)->groups_tiles = w->kernel->flat = true;
+    fuse_need_helper(w->plan, "grouped_tile");
+    w->kernel->flat = true;
   }
   if (!size_is(batches, 1)) writer_line(w, "batch = %s", widened(w, t, few ? "tl.program_id(2)" : "tl.program_id(1)"));
 }
 
-FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
+void product_dims(Graph *g, const Tensor *t, const Size *dims[4]) {
+  const Tensor *a = t->in[0];
+  dims[0] = t->size[t->rank - 2];
+  dims[1] = t->size[t->rank - 1];
+  dims[2] = a->size[a->rank - 1];
+  dims[3] = size_product(g, t->rank - 2, t->size);
+}
+
+FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group, FuseTile tile) {
   Graph *g = p->g;
   Tensor *t = group->roots[0], *a = t->in[0], *b = t->in[1];
   if (!dtype_is_float(t->dtype)) diag_fail(g->cx, t->span, "a product of %s is not supported", dtype_name(t->dtype));
@@ -107,7 +116,6 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   const Size *m_size = t->size[t->rank - 2], *n_size = t->size[t->rank - 1], *k_size = a->size[a->rank - 1];
   const Size *batches = size_product(g, t->rank - 2, t->size);
   const IndexVar *batch = writer_var(w, "batch", NULL, batches, 0);
-  FuseTile tile = fuse_tile(&p->target, t, m_size, n_size, k_size, batches);
   const IndexVar *m = axis(w, t, "m", m_size, tile.m, 1), *n = axis(w, t, "n", n_size, tile.n, 2);
   /* k runs along the columns of a and the rows of b */
   int64_t k_block = tile.k * tile.steps;

@@ -39,7 +39,7 @@ typedef struct Rows {
   const FuseGroup *group;
   const IndexVar *x, *r;
   const IndexVar *part;  /* NULL: r counts all of a row; else a place of one of these parts */
-  const IndexVar *outer; /* NULL: x counts all rows; else those of one of these, behind the reduced dims */
+  const IndexVar *outer; /* NULL: x counts all rows; else those of one of these, after the reduced dims */
   const Tensor *space;   /* the operand */
   bool reduced[GRAPH_MAX_RANK];
   Index at[GRAPH_MAX_RANK]; /* of an element of the space */
@@ -58,8 +58,7 @@ static const struct {
                          [REDUCE_ARGMAX] = {"float(\"-inf\")", "first_max"},
                          [REDUCE_ARGMIN] = {"float(\"inf\")", "first_min"}};
 
-/* What changes no result. */
-static const char *neutral(Context *cx, Reduction kind, Dtype t) {
+const char *fuse_neutral(Context *cx, Reduction kind, Dtype t) {
   bool most = kind == REDUCE_MAX || kind == REDUCE_ARGMAX;
   if (kind == REDUCE_SUM || kind == REDUCE_PROD || dtype_is_float(t)) return kinds[kind].start_float;
   if (t == DT_I1) return most ? "0" : "1";
@@ -162,7 +161,7 @@ static const char *masked_value(Rows *k, const Tensor *t, FuseValue v) {
   const char *mask = k->r->mask, *text = v.text;
   if (t->in[0]->dtype == DT_I1) text = arena_printf(w->cx->arena, "(%s).to(tl.int32)", text);
   if (v.literal) text = arena_printf(w->cx->arena, "tl.full([X, R], %s, %s)", v.text, accumulator_type(t));
-  const char *none = neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype);
+  const char *none = fuse_neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype);
   if (mask) text = arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", mask, text, none);
   return (v.bits & 3) == 3 || v.literal ? text : arena_printf(w->cx->arena, "tl.broadcast_to(%s, [X, R])", text);
 }
@@ -172,7 +171,7 @@ static const char *masked(Rows *k, const Pending *p) { return masked_value(k, p-
 static const char *begin_one(Rows *k, const Tensor *t, const char *name, const char *shape) {
   Writer *w = k->w;
   name = writer_name(w, name);
-  writer_line(w, "%s = tl.full(%s, %s, %s)", name, shape, neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype),
+  writer_line(w, "%s = tl.full(%s, %s, %s)", name, shape, fuse_neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype),
               accumulator_type(t));
   return name;
 }
@@ -336,7 +335,7 @@ static void end(Rows *k, Online *o, Pending *p) {
   } else if (!helper) writer_line(w, "%s = tl.sum(%s, 1)[:, None]", name, in);
   else if (!p->is_row) writer_line(w, "%s = tl.reduce(%s, 1, %s)[:, None]", name, in, helper);
   if (t->dtype == DT_I1) writer_line(w, "%s = %s != 0", name, name);
-  if (helper) ((FusePlan *)w->plan)->helpers[t->attr[0]] = true;
+  if (helper) fuse_need_helper(w->plan, helper);
   FuseValue v = {.text = name, .bits = 1};
   writer_hold(w, t, p->law ? online_factors(w, p->law, v, 1) : v);
   vec_push(w->cx->arena, &w->members, t);
@@ -460,16 +459,16 @@ static void write_level(Rows *k, int l) {
   }
 }
 
-/* Where dims behind the reduced ones are kept, neighbours in memory are counted on their own. How many such runs there
+/* Where dims after the reduced ones are kept, neighbours in memory are counted on their own. How many such runs there
  * are, and *inner of each; NULL: x counts all. */
 static const Size *outer_rows(const Rows *k, const Size **inner) {
   Graph *g = k->w->g;
   const Size *run = size_int(g, 1), *all = size_int(g, 1);
   int64_t n;
-  bool behind = true;
+  bool after = true;
   for (int d = k->space->rank - 1; d >= 0; d--) {
-    behind &= !k->reduced[d];
-    if (behind) run = size_mul(g, run, k->space->size[d]);
+    after &= !k->reduced[d];
+    if (after) run = size_mul(g, run, k->space->size[d]);
     else if (!k->reduced[d]) all = size_mul(g, all, k->space->size[d]);
   }
   if (k->x_block < 32 || size_is(all, 1) || !size_is_int(run, &n) || n < k->x_block) return NULL;

@@ -13,6 +13,7 @@ FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group) {
   writer_line(w, "mask = x < %s", writer_size(w, n));
   writer_split(w, index_var(w->g, x), t->rank, index->size, NULL, at);
   FuseValue i = writer_value(w, index, at), v = writer_value(w, src, at);
+  writer_check_index(w, t, i, t->size[t->dims[0]], "mask");
   IndexVar place = {.text = i.text, .mask = "mask", .extent = t->size[t->dims[0]], .bit = i.bits};
   IndexTerm term = {&place, size_int(g, 1), size_int(g, 1), NULL};
   memcpy(to, at, sizeof to);

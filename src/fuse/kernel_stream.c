@@ -259,7 +259,7 @@ static void step_reduction(Rows *k, Sink *p, const Index *at, const char *factor
     return;
   }
   const char *helper = kind == REDUCE_MAX ? "max_nan" : "min_nan";
-  ((FusePlan *)w->plan)->helpers[kind] = true;
+  fuse_need_helper(w->plan, helper);
   writer_line(w, "%s = %s(%s, tl.reduce(%s, 1, %s)[:, None])", p->acc, helper, p->acc, text, helper);
 }
 
@@ -377,7 +377,7 @@ static void write_loop(Rows *k) {
     const char *name = writer_name(w, "end");
     writer_line(w, "%s = tl.minimum(%s, %s)", name, end, length);
     length = name;
-    buf_puts(&w->notes, "    blocks behind those that the mask leaves are not computed: they would change nothing\n");
+    buf_puts(&w->notes, "    blocks after those that the mask leaves are not computed: they would change nothing\n");
   }
   if (begin) {
     const char *name = writer_name(w, "begin");

@@ -1,28 +1,5 @@
-/* All kernels of a graph, in order, and their file's text. */
+/* All kernels of a graph, in order. */
 #include "fuse/fuse.h"
-
-static const char head[] = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n";
-
-static const char *const helper_texts[REDUCE_COUNT] = {
-    [REDUCE_PROD] = "def multiply(a, b):\n    return a * b\n",
-    [REDUCE_MAX] = "def max_nan(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)\n",
-    [REDUCE_MIN] = "def min_nan(a, b):\n    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)\n",
-    [REDUCE_ARGMAX] = "def first_max(a, i, b, j):\n"
-                      "    same = (a == b) | ((a != a) & (b != b))\n"
-                      "    other = ((b > a) & (a == a)) | ((b != b) & (a == a)) | (same & (j < i))\n"
-                      "    return tl.where(other, b, a), tl.where(other, j, i)\n",
-    [REDUCE_ARGMIN] = "def first_min(a, i, b, j):\n"
-                      "    same = (a == b) | ((a != a) & (b != b))\n"
-                      "    other = ((b < a) & (a == a)) | ((b != b) & (a == a)) | (same & (j < i))\n"
-                      "    return tl.where(other, b, a), tl.where(other, j, i)\n",
-};
-
-static const char grouped_tile[] =
-    "def grouped_tile(program, rows, columns):\n"
-    "    \"\"\"Down 8 rows of tiles, then one column on.\"\"\"\n"
-    "    first = program // (8 * columns) * 8\n"
-    "    height = min(rows - first, 8)\n"
-    "    return first + program % (8 * columns) % height, program % (8 * columns) // height\n";
 
 /* What a scatter begins with: its operand, as a kernel that copies it into the scatter's buffer. */
 static FuseKernel *copy_kernel(FusePlan *p, Tensor *scatter) {
@@ -47,7 +24,7 @@ static FuseKernel *kernel_of(FusePlan *p, const FuseGroup *group) {
     case FUSE_REDUCE: return kernel_reduce(p, group);
     case FUSE_SCAN: return kernel_scan(p, group);
     case FUSE_SCATTER: return kernel_scatter(p, group);
-    case FUSE_PRODUCT: return kernel_product(p, group);
+    case FUSE_PRODUCT: break; /* it may be several: product_add */
     case FUSE_STREAM: return kernel_stream(p, group);
   }
   return NULL;
@@ -58,22 +35,19 @@ FusePlan *fuse_plan(Graph *g, const FuseOptions *o) {
   FusePlan *p = NEW(a, FusePlan);
   p->g = g;
   p->target = o->target;
+  p->products = o->products;
   p->names = map_create(a, true);
+  p->outcomes = map_create(a, true);
   p->no_online = o->no_online || o->eager;
   p->stored = NEW_N(a, bool, g->at.n + 1);
   p->alias = NEW_N(a, Tensor *, g->at.n + 1);
   p->stream = NEW_N(a, unsigned char, g->at.n + 1);
   FuseGroup **groups = fuse_groups(p, o);
-  Buf text = {.arena = a};
   for (; *groups; groups++) {
     if ((*groups)->kind == FUSE_SCATTER) vec_push(a, &p->kernels, copy_kernel(p, (*groups)->roots[0]));
-    vec_push(a, &p->kernels, kernel_of(p, *groups));
+    if ((*groups)->kind == FUSE_PRODUCT) product_add(p, *groups);
+    else vec_push(a, &p->kernels, kernel_of(p, *groups));
   }
-  buf_puts(&text, head);
-  for (int i = 0; i < REDUCE_COUNT; i++)
-    if (p->helpers[i]) buf_printf(&text, "\n\n@triton.jit\n%s", helper_texts[i]);
-  if (p->groups_tiles) buf_printf(&text, "\n\n@triton.jit\n%s", grouped_tile);
-  for (int i = 0; i < p->kernels.n; i++) buf_printf(&text, "\n\n%s", p->kernels.at[i]->text);
-  p->text = text.at;
+  p->text = fuse_text(p);
   return p;
 }

@@ -59,27 +59,23 @@ static void read(nereid_fusion *f, const char *path, const char *graph_text, con
   bool is_graph = graph_text || (length > 6 && !strcmp(path + length - 6, ".graph"));
   f->g = is_graph ? graph_parse(cx, file) : graph_read(cx, file, function, n, in);
   if (o && o->grad) graph_add_gradients(f->g, o->grad, n, in);
-  graph_cse(f->g);
-  graph_dce(f->g);
-  fuse_drop_empty(f->g);
-  graph_verify(f->g, "cse and dce");
   FuseOptions options = {
       .eager = o && o->eager, .no_online = o && o->no_online, .target = target_of(o ? o->device : NULL)};
-  if (!o || (!o->eager && !o->no_online)) {
-    fuse_simplify(f->g);
-    fuse_split_dependent(f->g, &options.target);
-    graph_verify(f->g, "simplifying");
-  }
-  if (!o || !o->eager) {
-    fuse_split_reductions(f->g, &options.target);
-    graph_dce(f->g);
-    graph_verify(f->g, "splitting reductions");
-  }
+  if (o)
+    options.products = (FuseProducts){.who = (int)o->products, .device = (nereid_device *)o->device, .blas = &f->blas};
+  fuse_optimize(f->g, &options);
   read_symbols(f, inputs, n);
+  options.products.symbols = f->symbols;
   find_narrowest(f, &options.target);
   Buf text = {.arena = cx->arena}, explained = {.arena = cx->arena};
   graph_print(&text, f->g);
   f->plan = fuse_plan(f->g, &options);
+  bool needs_library = false;
+  for (int i = 0; i < f->plan->kernels.n; i++) needs_library |= f->plan->kernels.at[i]->library != NULL;
+  if (!needs_library) {
+    blas_close(f->blas);
+    f->blas = NULL;
+  }
   fuse_explain(&explained, f->plan);
   f->graph_text = text.at;
   f->explain_text = explained.at;

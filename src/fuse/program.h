@@ -2,18 +2,35 @@
 #ifndef NEREID_FUSE_PROGRAM_H
 #define NEREID_FUSE_PROGRAM_H
 
+#include "fuse/blas.h"
 #include "fuse/fuse.h"
-#include "runtime/runtime.h"
+
+/* ---- step.c ------------------------------------------------------------------------------------------------------ */
 
 typedef struct FuseStep { /* a launch */
   const FuseKernel *kernel;
+  BlasProduct product; /* of one that a library does; and where in their arrays its operands begin */
+  int64_t first[2];
   nereid_function *function;
   nereid_arg *args;
   int arg_count;
   int64_t grid[3];
-  uint64_t aligned; /* buffers at multiples of 16 bytes, by their bits: what the function was compiled for */
+  uint64_t aligned;     /* buffers at multiples of 16 bytes, by their bits: what the function was compiled for */
+  nereid_status status; /* of compiling it */
   nereid_error *error;
 } FuseStep;
+/* All but its buffers' addresses, args[0] and on; seed: of random numbers. */
+nereid_status step_make(FuseStep *s, const FuseKernel *k, const int64_t *symbols, uint64_t seed, nereid_error **error);
+nereid_status step_compile(FuseStep *s, nereid_device *d, nereid_module *m,
+                           nereid_error **error); /* for these addresses */
+bool step_is_stale(const FuseStep *s);            /* it was compiled for others */
+/* All at once, on all processors. */
+nereid_status steps_compile(FuseStep *steps, int n, nereid_device *d, nereid_module *m, nereid_error **error);
+/* blas: of the step's device; NULL where no step is a library's */
+nereid_status step_run(const FuseStep *s, Blas *blas, nereid_stream *stream, nereid_error **error);
+void step_free(FuseStep *s);
+
+/* ---- a program --------------------------------------------------------------------------------------------------- */
 
 typedef struct FuseRecording { /* all launches on one set of arrays */
   void **arrays;
@@ -37,6 +54,7 @@ struct nereid_fusion {
   nereid_device *device;
   void **slots; /* memory of stored tensors */
   FuseStep *steps;
+  Blas *blas;        /* NULL: no step needs it */
   void **arrays;     /* of the run at hand: inputs, then outputs */
   Allocation *known; /* the same with their sizes, by address; of a CPU alone */
   int known_count;

@@ -3,7 +3,7 @@
  * the second run on: a run is then one launch.
  *
  *     plan_memory   what lies in the caller's arrays, and what in slots of our own
- *     prepare       slots, arguments, grids, compiled functions
+ *     prepare       slots, and launches (step.c)
  *     nereid_fusion_run   a recorded graph; or the launches, which may be recorded */
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static int buffer_index(const FuseKernel *k, const nereid_fusion *f, const Tenso
   return -1;
 }
 
-/* Whether what an input becomes may be computed right into it: by one kernel, behind which nobody reads the input, and
+/* Whether what an input becomes may be computed right into it: by one kernel, after which nobody reads the input, and
  * which itself reads of it only the element that it then writes. */
 static bool goes_in_place(const nereid_fusion *f, const Tensor *input, const Tensor *value) {
   int writer = -1;
@@ -120,75 +120,6 @@ static void place_buffers(const nereid_fusion *f, FuseStep *s) {
   for (int b = 0; b < s->kernel->buffer_count; b++) s->args[b].pointer = buffer_of(f, s->kernel->buffers[b]);
 }
 
-static uint64_t alignment(const FuseStep *s) {
-  uint64_t bits = 0;
-  for (int b = 0; b < s->kernel->buffer_count; b++)
-    bits |= (uint64_t)((uintptr_t)s->args[b].pointer % 16 == 0) << (b % 64);
-  return bits;
-}
-
-static nereid_status make_step(const nereid_fusion *f, FuseStep *s, nereid_error **error) {
-  const FuseKernel *k = s->kernel;
-  int count = k->buffer_count + k->symbol_count + k->seed + k->constant_count, i = 0;
-  nereid_arg *a = s->args = calloc((size_t)count + 1, sizeof *a);
-  if (!a) return error_out_of_memory(error);
-  s->arg_count = count;
-  for (int b = 0; b < k->buffer_count; b++) a[i++] = nereid_pointer(NULL, (nereid_dtype)k->buffers[b]->dtype);
-  for (int b = 0; b < k->symbol_count; b++) a[i++] = nereid_int(f->symbols[k->symbols[b]->index]);
-  if (k->seed) a[i++] = nereid_int((int64_t)f->seed);
-  for (int b = 0; b < k->constant_count; b++) a[i++] = nereid_constexpr_int(k->constants[b]);
-  int64_t *grid = s->grid;
-  for (int d = 0; d < 3; d++) {
-    int64_t v = 1;
-    if (k->grid[d] && !size_value(k->grid[d], f->symbols, &v))
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: the grid does not fit in 63 bits", k->name);
-    grid[d] = k->grid[d] ? (v + k->block[d] - 1) / k->block[d] : 1;
-  }
-  if (!k->flat) return NEREID_OK;
-  if (__builtin_mul_overflow(grid[0], grid[1], &grid[0]))
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: the grid does not fit in 63 bits", k->name);
-  grid[1] = grid[2];
-  grid[2] = 1;
-  return NEREID_OK;
-}
-
-static nereid_status compile(nereid_fusion *f, FuseStep *s, nereid_error **error) {
-  nereid_options options = {.num_warps = s->kernel->num_warps};
-  nereid_function *function = NULL;
-  nereid_status status =
-      nereid_compile(f->device, f->module, s->kernel->name, s->args, s->arg_count, &options, &function, error);
-  if (status) return status;
-  nereid_function_free(s->function);
-  s->function = function;
-  s->aligned = alignment(s);
-  return status;
-}
-
-static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
-  nereid_fusion *f = arg;
-  for (int64_t i = begin; i < end; i++) compile(f, &f->steps[i], &f->steps[i].error);
-}
-
-/* All kernels at once, on all processors. */
-static nereid_status compile_all(nereid_fusion *f, nereid_error **error) {
-  int n = f->plan->kernels.n;
-  Pool *pool = n > 1 ? pool_create(0) : NULL;
-  if (pool) pool_run(pool, n, 1, compile_some, f);
-  else compile_some(f, 0, n, 0);
-  pool_destroy(pool);
-  nereid_status status = NEREID_OK;
-  for (int i = 0; i < n; i++) {
-    nereid_error *own = f->steps[i].error;
-    f->steps[i].error = NULL;
-    if (!f->steps[i].function && !status) {
-      status = nereid_error_status(own);
-      if (error) *error = own;
-      else nereid_error_free(own);
-    } else nereid_error_free(own);
-  }
-  return status;
-}
-
 static void forget_recordings(nereid_fusion *f) {
   for (int i = 0; i < FUSE_RECORDINGS; i++) {
     nereid_graph_free(f->recordings[i].graph);
@@ -199,12 +130,11 @@ static void forget_recordings(nereid_fusion *f) {
 
 void fusion_release(nereid_fusion *f) {
   forget_recordings(f);
-  for (int i = 0; f->steps && i < f->plan->kernels.n; i++) {
-    nereid_function_free(f->steps[i].function);
-    free(f->steps[i].args);
-  }
+  for (int i = 0; f->steps && i < f->plan->kernels.n; i++) step_free(&f->steps[i]);
   free(f->steps);
   f->steps = NULL;
+  blas_close(f->blas);
+  f->blas = NULL;
   free(f->known);
   f->known = NULL;
   f->known_count = 0;
@@ -216,10 +146,21 @@ void fusion_release(nereid_fusion *f) {
   f->device = NULL;
 }
 
+static nereid_status open_library(nereid_fusion *f, nereid_device *d, const FuseKernel *k, nereid_error **error) {
+  if (!blas_takes(d, k->library->product->dtype))
+    return error_set(error, NEREID_UNSUPPORTED, "name this device when it is planned, or plan it with products=own",
+                     "%s: a library's product, planned for another device than %s", k->name, d->name);
+  nereid_status status = f->blas ? NEREID_OK : blas_open(d, &f->blas, error);
+  return status ? status : blas_start(f->blas, error);
+}
+
 /* With f->arrays of the run at hand. */
 static nereid_status prepare(nereid_fusion *f, nereid_device *d, nereid_error **error) {
   int n = f->plan->kernels.n;
+  Blas *opened = f->blas && f->blas->device == d ? f->blas : NULL; /* when it was planned */
+  if (opened) f->blas = NULL;
   fusion_release(f);
+  f->blas = opened;
   f->device = d;
   f->slots = calloc((size_t)f->memory->count + 1, sizeof *f->slots);
   f->steps = calloc((size_t)n + 1, sizeof *f->steps);
@@ -227,11 +168,12 @@ static nereid_status prepare(nereid_fusion *f, nereid_device *d, nereid_error **
   for (int i = 0; i < f->memory->count && !status; i++)
     status = nereid_alloc(d, f->memory->bytes[i], &f->slots[i], error);
   for (int i = 0; i < n && !status; i++) {
-    f->steps[i].kernel = f->plan->kernels.at[i];
-    status = make_step(f, &f->steps[i], error);
+    const FuseKernel *kernel = f->plan->kernels.at[i];
+    status = step_make(&f->steps[i], kernel, f->symbols, f->seed, error);
     if (!status) place_buffers(f, &f->steps[i]);
+    if (!status && kernel->library) status = open_library(f, d, kernel, error);
   }
-  if (!status) status = compile_all(f, error);
+  if (!status) status = steps_compile(f->steps, n, d, f->module, error); /* on all processors */
   f->cannot_record = !d->kind->async;
   if (!status && !f->cannot_record) f->cannot_record = nereid_stream_create(d, &f->stream, NULL) != NEREID_OK;
   if (status) fusion_release(f);
@@ -281,10 +223,7 @@ static void know_arrays(nereid_fusion *f) {
 
 static nereid_status launch_all(nereid_fusion *f, nereid_stream *s, nereid_error **error) {
   nereid_status status = NEREID_OK;
-  for (int i = 0; i < f->plan->kernels.n && !status; i++) {
-    FuseStep *step = &f->steps[i];
-    status = nereid_run(step->function, s, step->grid, step->args, step->arg_count, error);
-  }
+  for (int i = 0; i < f->plan->kernels.n && !status; i++) status = step_run(&f->steps[i], f->blas, s, error);
   return status ? status : hand_over(f, s, error);
 }
 
@@ -306,7 +245,7 @@ static FuseRecording *find_recording(nereid_fusion *f) {
   return oldest->arrays ? oldest : NULL;
 }
 
-/* NULL: it cannot be recorded, or not yet, since kernels are warm only behind their first run. */
+/* NULL: it cannot be recorded, or not yet, since kernels are warm only after their first run. */
 static nereid_graph *recorded(nereid_fusion *f) {
   bool few = f->plan->kernels.n + f->g->writes.n < 2;
   FuseRecording *r = few || f->cannot_record ? NULL : find_recording(f);
@@ -342,7 +281,7 @@ nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_strea
   else
     for (int i = 0; moved && i < f->plan->kernels.n && !status; i++) {
       place_buffers(f, &f->steps[i]);
-      if (alignment(&f->steps[i]) != f->steps[i].aligned) status = compile(f, &f->steps[i], error);
+      if (step_is_stale(&f->steps[i])) status = step_compile(&f->steps[i], d, f->module, error);
     }
   if (status) {
     fusion_release(f);

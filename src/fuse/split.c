@@ -36,7 +36,7 @@ static int64_t parts_of(Graph *g, const Tensor *t, const FuseTarget *target) {
   if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return 1;
   bool across = is_across(t);
   int64_t few = target->kind == TARGET_CPU ? 2 * target->processors : FEW_PROGRAMS;
-  int64_t programs = across ? (rows + SIDE - 1) / SIDE : rows, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
+  int64_t programs = across ? cdiv(rows, SIDE) : rows, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
   if (!rows || programs >= few || all < (rows == 1 ? MANY_OF_ONE : MANY) ||
       !size_is_int(t->in[0]->size[t->dims[0]], &n))
     return 1;
@@ -125,7 +125,7 @@ static Tensor *split_product(Graph *g, Tensor *t, const FuseTarget *target) {
   if (!size_is_int(t->size[rank - 2], &m) || !size_is_int(t->size[rank - 1], &n) ||
       !size_is_int(a->size[rank - 1], &k) || !size_is_int(size_product(g, rank - 2, t->size), &batches))
     return NULL;
-  int64_t tiles = (m + K_SIDE - 1) / K_SIDE * ((n + K_SIDE - 1) / K_SIDE) * batches;
+  int64_t tiles = cdiv(m, K_SIDE) * cdiv(n, K_SIDE) * batches;
   for (int64_t c = 2; tiles * c <= 2 * target->processors && k / c >= LEAST_K; c++)
     if (k % c == 0) parts = c;
   if (parts < 2 || tiles > target->processors / 2) return NULL;

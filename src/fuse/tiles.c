@@ -5,13 +5,13 @@
  * the most tiles needs. Tiles whose elements are not all there, and processors without a tile, count by themselves. */
 #include "fuse/fuse.h"
 
-typedef struct Candidate {
+typedef struct Rate {
   FuseTile tile;
   double work, latency; /* microseconds; of a CPU: any unit */
-} Candidate;
+} Rate;
 
 /* Measured on an H200 (bench/results/fuse.md): f16 and bf16 on tensor cores. */
-static const Candidate tensor_cores[] = {
+static const Rate tensor_cores[] = {
     {{128, 256, 64, 8}, 0.737, 0.74}, {{256, 128, 64, 8}, 0.741, 0.74}, {{128, 128, 64, 8}, 0.505, 0.51},
     {{128, 128, 64, 4}, 0.483, 0.90}, {{128, 64, 64, 4}, 0.339, 0.87},  {{64, 128, 64, 4}, 0.328, 0.79},
     {{64, 64, 64, 4}, 0.206, 0.80},   {{64, 64, 128, 4}, 0.488, 0.95},  {{32, 128, 64, 4}, 0.244, 0.65},
@@ -19,34 +19,32 @@ static const Candidate tensor_cores[] = {
     {{16, 64, 128, 4}, 0.231, 0.85},  {{64, 16, 64, 4}, 0.140, 0.80},
 };
 /* f32 rounded to tf32. */
-static const Candidate rounded[] = {
+static const Rate rounded[] = {
     {{128, 256, 32, 8}, 1.455, 1.75}, {{128, 128, 32, 8}, 0.865, 1.00}, {{128, 64, 32, 4}, 0.415, 0.64},
     {{64, 128, 32, 4}, 0.420, 0.64},  {{64, 64, 32, 4}, 0.247, 0.54},   {{32, 128, 32, 4}, 0.250, 0.54},
     {{32, 64, 32, 4}, 0.150, 0.45},   {{64, 32, 32, 4}, 0.150, 0.45},   {{16, 128, 32, 4}, 0.170, 0.45},
     {{16, 64, 32, 4}, 0.110, 0.40},   {{16, 32, 32, 4}, 0.080, 0.35},
 };
 /* f32 as sums of two of tf32. */
-static const Candidate in_pieces[] = {
+static const Rate in_pieces[] = {
     {{128, 64, 32, 4}, 1.10, 1.40}, {{64, 128, 32, 4}, 1.13, 1.45}, {{128, 128, 32, 8}, 2.43, 2.43},
     {{64, 64, 32, 4}, 0.60, 0.81},  {{32, 128, 32, 4}, 0.62, 0.85}, {{32, 64, 32, 4}, 0.36, 0.60},
     {{64, 32, 32, 4}, 0.36, 0.60},  {{16, 128, 32, 4}, 0.40, 0.65}, {{16, 64, 32, 4}, 0.25, 0.50},
     {{32, 32, 32, 4}, 0.22, 0.45},
 };
 /* Multiply-adds of f32 and f64. */
-static const Candidate multiply_adds[] = {
+static const Rate multiply_adds[] = {
     {{128, 64, 32, 4}, 1.66, 2.46}, {{64, 128, 32, 4}, 1.87, 2.40}, {{128, 128, 32, 8}, 3.90, 4.00},
     {{64, 64, 32, 4}, 0.99, 1.46},  {{32, 64, 32, 4}, 0.60, 0.90},  {{64, 32, 32, 4}, 0.60, 0.90},
     {{32, 32, 32, 4}, 0.34, 0.55},  {{16, 64, 32, 4}, 0.36, 0.55},  {{16, 32, 32, 4}, 0.20, 0.30},
     {{16, 16, 32, 4}, 0.12, 0.25},
 };
 /* Vector registers; operands are packed for the cache. */
-static const Candidate vectors[] = {
+static const Rate vectors[] = {
     {{256, 256, 64}, 65.5, 0}, {{128, 256, 64}, 33.4, 0}, {{128, 128, 64}, 17.4, 0},
     {{64, 128, 64}, 9.6, 0},   {{64, 64, 64}, 5.1, 0},    {{32, 64, 64}, 3.2, 0},
     {{16, 64, 64}, 2.3, 0},    {{16, 32, 64}, 1.5, 0},    {{16, 16, 64}, 1.0, 0},
 };
-
-static int64_t times(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
 static int64_t known(const Size *s, int64_t otherwise) {
   int64_t v;
@@ -69,38 +67,57 @@ const char *fuse_precision(const FuseTarget *target, const Tensor *product) {
   return known(a->size[a->rank - 1], LONG) >= LONG ? "tf32x3" : "ieee";
 }
 
-#define LIST(list) list, sizeof list / sizeof *list
+typedef struct Rates {
+  const Rate *at;
+  size_t n;
+} Rates;
+#define LIST(list) \
+  (Rates) { list, sizeof list / sizeof *list }
 
-static const Candidate *choose(const FuseTarget *target, const Candidate *from, size_t n, const int64_t size[4]) {
-  const Candidate *best = from;
-  double least = 0;
-  for (size_t i = 0; i < n; i++) {
-    const Candidate *c = &from[i];
-    int64_t tiles = times(size[0], c->tile.m) * times(size[1], c->tile.n) * size[3];
-    double turns = (double)times(tiles, target->processors) * c->work, step = turns > c->latency ? turns : c->latency,
-           cost = step * (double)times(size[2], c->tile.k);
-    if (i && cost >= least) continue;
-    best = c;
-    least = cost;
+static double cost_of(const FuseTarget *target, const Rate *c, const int64_t size[4]) {
+  int64_t tiles = cdiv(size[0], c->tile.m) * cdiv(size[1], c->tile.n) * size[3];
+  double rounds = (double)cdiv(tiles, target->processors) * c->work, step = rounds > c->latency ? rounds : c->latency;
+  return step * (double)cdiv(size[2], c->tile.k);
+}
+
+static bool has_tile(const FuseTile *tiles, int n, const FuseTile *t) {
+  for (int i = 0; i < n; i++)
+    if (tiles[i].m == t->m && tiles[i].n == t->n && tiles[i].k == t->k && tiles[i].num_warps == t->num_warps)
+      return true;
+  return false;
+}
+
+int fuse_tiles(const FuseTarget *target, const Tensor *t, const Size *const dims[4], FuseTile *out, int most) {
+  const int64_t size[] = {known(dims[0], 4096), known(dims[1], 4096), known(dims[2], 4096), known(dims[3], 1)};
+  const char *precision = fuse_precision(target, t);
+  bool gpu = target->kind == TARGET_GPU;
+  *out = (FuseTile){block_for(size[0], 16, 64), block_for(size[1], 16, 64), block_for(size[2], 16, 32), 0, 1};
+  if (target->kind == TARGET_ANY) return 1;
+  Rates list = !gpu                           ? LIST(vectors)
+               : dtype_bits(t->dtype) <= 16   ? LIST(tensor_cores)
+               : !strcmp(precision, "tf32")   ? LIST(rounded)
+               : !strcmp(precision, "tf32x3") ? LIST(in_pieces)
+                                              : LIST(multiply_adds);
+  int count = 0;
+  bool taken[16] = {false};
+  for (size_t round = 0; round < list.n && count < most; round++) { /* the cheapest of the rest */
+    size_t best = list.n;
+    for (size_t i = 0; i < list.n; i++)
+      if (!taken[i] && (best == list.n || cost_of(target, &list.at[i], size) < cost_of(target, &list.at[best], size)))
+        best = i;
+    taken[best] = true;
+    FuseTile tile = list.at[best].tile;
+    tile.k = block_for(size[2], 16, tile.k);
+    tile.steps = strcmp(precision, "tf32x3") ? 1 : size[2] < VERY_LONG ? 2 : 4;
+    if (t->dtype == DT_F64 && gpu && tile.m * tile.n > 64 * 64) tile = (FuseTile){64, 64, tile.k, 8, 1};
+    if (!has_tile(out, count, &tile)) out[count++] = tile;
   }
-  return best;
+  return count;
 }
 
 FuseTile fuse_tile(const FuseTarget *target, const Tensor *t, const Size *m, const Size *n, const Size *k,
                    const Size *batches) {
-  const int64_t size[] = {known(m, 4096), known(n, 4096), known(k, 4096), known(batches, 1)};
-  const char *precision = fuse_precision(target, t);
-  bool gpu = target->kind == TARGET_GPU;
-  if (target->kind == TARGET_ANY)
-    return (FuseTile){block_for(size[0], 16, 64), block_for(size[1], 16, 64), block_for(size[2], 16, 32), 0, 1};
-  const Candidate *best = !gpu                           ? choose(target, LIST(vectors), size)
-                          : dtype_bits(t->dtype) <= 16   ? choose(target, LIST(tensor_cores), size)
-                          : !strcmp(precision, "tf32")   ? choose(target, LIST(rounded), size)
-                          : !strcmp(precision, "tf32x3") ? choose(target, LIST(in_pieces), size)
-                                                         : choose(target, LIST(multiply_adds), size);
-  FuseTile tile = best->tile;
-  tile.k = block_for(size[2], 16, tile.k);
-  tile.steps = strcmp(precision, "tf32x3") ? 1 : size[2] < VERY_LONG ? 2 : 4;
-  if (t->dtype == DT_F64 && gpu && tile.m * tile.n > 64 * 64) tile = (FuseTile){64, 64, tile.k, 8, 1};
+  FuseTile tile;
+  fuse_tiles(target, t, (const Size *const[]){m, n, k, batches}, &tile, 1);
   return tile;
 }

@@ -83,28 +83,19 @@ static void note_extent(Writer *w, const Size *n) {
   if (!size_is_int(n, &v) || v >= (INT64_C(1) << 31) - 65536) w->wide = true;
 }
 
-static int64_t divisor(int64_t a, int64_t b) {
-  while (b) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 static void note_run(Writer *w, const Index *place) {
   for (int i = 0; i < place->n; i++) {
     const IndexTerm *t = &place->at[i];
     int64_t n = 1;
     if (t->var->bit != w->run_bit) continue;
-    if (!size_is(t->below, 1)) w->run = divisor(w->run, size_is_int(t->below, &n) ? n : 1);
-    if (t->size) w->run = divisor(w->run, size_is_int(size_mul(w->g, t->below, t->size), &n) ? n : 1);
+    if (!size_is(t->below, 1)) w->run = gcd(w->run, size_is_int(t->below, &n) ? n : 1);
+    if (t->size) w->run = gcd(w->run, size_is_int(size_mul(w->g, t->below, t->size), &n) ? n : 1);
   }
 }
 
 /* Whether neighbours in memory lie far apart in the tile, which then needs a second axis. On a CPU what is the same for
  * many elements in a row is no reason. */
-static void note_turn(Writer *w, const Index *place) {
+static void note_transpose(Writer *w, const Index *place) {
   const IndexTerm *unit = NULL;
   bool varies = w->plan->target.kind != TARGET_CPU;
   for (int i = 0; i < place->n; i++) varies |= size_is(place->at[i].below, 1);
@@ -128,7 +119,7 @@ static FuseValue load(Writer *w, Tensor *t, const Index *at) {
   unsigned bits = index_bits(&place);
   const char *text = spread(w, &place, w->condition_bits);
   note_place(w->loaded_at, t, text);
-  note_turn(w, &place);
+  note_transpose(w, &place);
   note_run(w, &place);
   note_extent(w, graph_numel(w->g, t));
   bits |= w->condition_bits;
@@ -365,7 +356,7 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
     count_symbols(w, &i);
     const char *text = index_text(g, &i);
     bits |= index_bits(&i);
-    const Size *reach = size_int(g, 0); /* behind the last element */
+    const Size *reach = size_int(g, 0); /* after the last element */
     reach =
         size_add(g, size_mul(g, size_sub(g, x->size[d], size_int(g, 1)), size_int(g, t->dims[d] + 1)), size_int(g, 1));
     if (!size_is(t->sizes[d], 0)) buf_printf(&test, "%s(%s >= 0)", test.n ? " & " : "", text);
@@ -460,9 +451,53 @@ static FuseValue view(Writer *w, Tensor *t, const Index *at) {
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
+/* (t >= first) & (t < last), as algebra.c asks before it reads one element of a row */
+static bool asks_within(const Tensor *c, const Tensor *t, int64_t n) {
+  if (c->op != GRAPH_POINT || c->point != POINT_AND) return false;
+  const Tensor *least = c->in[0], *most = c->in[1];
+  double first, last;
+  return least->op == GRAPH_POINT && least->point == POINT_GE && least->in[0] == t &&
+         graph_is_number(least->in[1], &first) && first >= 0 && most->op == GRAPH_POINT && most->point == POINT_LT &&
+         most->in[0] == t && graph_is_number(most->in[1], &last) && last <= (double)n;
+}
+
+/* Whether all elements of an index are among n, whatever the inputs are. */
+static bool stays_within(const Tensor *index, int64_t n) {
+  stack_guard();
+  int64_t count;
+  double v;
+  if (graph_is_number(index, &v)) return v >= 0 && v < (double)n;
+  while (graph_ops[index->op].group == CLASS_VIEW && index->in_count == 1 && index->op != GRAPH_PAD)
+    index = index->in[0];
+  if (index->op == GRAPH_POINT && index->point == POINT_WHERE)
+    return asks_within(index->in[0], index->in[1], n) && stays_within(index->in[2], n);
+  if (index->op != GRAPH_IOTA || !size_is_int(index->size[0], &count)) return false;
+  int64_t first = index->attr[0], last = first + (count - 1) * index->attr[1];
+  return first >= 0 && first < n && last >= 0 && last < n;
+}
+
+void writer_check_index(Writer *w, const Tensor *t, FuseValue i, const Size *n, const char *mask) {
+  int64_t most;
+  if (size_is_int(n, &most) && stays_within(t->in[1], most)) return;
+  const char *text = i.text;
+  if (i.literal) text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", i.text, triton_type(t->in[1]->dtype));
+  Buf says = {.arena = w->cx->arena};
+  if (t->span.source) {
+    buf_printf(&says, "%s:%d: ", t->span.source->path, t->span.line);
+    for (char *c = says.at; *c; c++)
+      if (strchr("\"\\\n", *c)) *c = '?';
+  }
+  writer_line(w, "tl.device_assert((%s >= 0) & (%s < %s), \"%san index is out of bounds\"%s%s)", text, text,
+              writer_size(w, n), says.n ? says.at : "", mask ? ", mask=" : "", mask ? mask : "");
+  w->kernel->checks = true;
+}
+
 static FuseValue gather(Writer *w, Tensor *t, const Index *at) {
   Index in[GRAPH_MAX_RANK];
   FuseValue i = writer_value(w, t->in[1], at);
+  Index own = {.constant = size_int(w->g, 0)}; /* where the index itself is not there, nothing is loaded */
+  for (int d = 0; d < t->rank; d++) own = index_add(w->g, own, at[d]);
+  writer_check_index(w, t, i, t->in[0]->size[t->dims[0]], writer_mask(w, &own, 0, NULL));
   IndexVar *v = NEW(w->cx->arena, IndexVar);
   *v = (IndexVar){.text = i.text, .extent = t->in[0]->size[t->dims[0]], .bit = i.bits};
   memcpy(in, at, sizeof *in * (size_t)t->rank);
@@ -472,8 +507,6 @@ static FuseValue gather(Writer *w, Tensor *t, const Index *at) {
     dim->at = NEW(w->cx->arena, IndexTerm);
     dim->n = 1;
     dim->at[0] = (IndexTerm){v, size_int(w->g, 1), size_int(w->g, 1), NULL};
-    Index own = {.constant = size_int(w->g, 0)}; /* where the index itself is not there, nothing is loaded */
-    for (int d = 0; d < t->rank; d++) own = index_add(w->g, own, at[d]);
     v->mask = plain_mask(w, &own);
     if (v->mask && index_bits(&own) & ~i.bits) { /* one index for many elements: as many pointers as the mask has */
       IndexVar one = *v;

@@ -20,13 +20,13 @@ const char *triton_compute_type(Dtype t) { return triton_type(dtype_is_float(t) 
 
 /* Words that no variable may be called. */
 static const char *const taken[] = {
-    "and",       "as",       "assert",       "break",  "class",  "continue", "def",       "del",     "elif",
-    "else",      "except",   "for",          "from",   "global", "if",       "import",    "in",      "is",
-    "lambda",    "not",      "or",           "pass",   "raise",  "return",   "try",       "while",   "with",
-    "yield",     "None",     "True",         "False",  "tl",     "triton",   "libdevice", "range",   "float",
-    "int",       "max",      "min",          "abs",    "sum",    "seed",     "max_nan",   "min_nan", "first_max",
-    "first_min", "multiply", "grouped_tile", "tile_m", "tile_n", "M",        "N",         "K",       "X",
-    "R",         "BLOCK",    "start",        NULL};
+    "and",       "as",       "assert",   "break",       "class",    "continue",     "def",       "del",     "elif",
+    "else",      "except",   "for",      "from",        "global",   "if",           "import",    "in",      "is",
+    "lambda",    "not",      "or",       "pass",        "raise",    "return",       "try",       "while",   "with",
+    "yield",     "None",     "True",     "False",       "tl",       "triton",       "libdevice", "range",   "float",
+    "int",       "max",      "min",      "abs",         "sum",      "seed",         "max_nan",   "min_nan", "first_max",
+    "first_min", "last_max", "last_min", "log_add_exp", "multiply", "grouped_tile", "tile_m",    "tile_n",  "M",
+    "N",         "K",        "X",        "R",           "BLOCK",    "start",        NULL};
 
 Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   Context *cx = p->g->cx;

@@ -17,6 +17,11 @@
  * again, ahead, where there is such an iteration. Loops that wait or hold loops are left alone, and what a loop stores
  * must lie apart from what is read ahead (gpu/disjoint.h); num_stages=1, of the loop or the launch, forbids it.
  *
+ * Of the loop of a product, tiles and rows that go through arithmetic, too (a decay, a scale), or to others than dots:
+ * those each thread copies for itself, and reads again (ring_load) in the layout of the load, without a barrier, where
+ * registers do not hold them (prefetch.c). They cost no registers while they are under way, but shared memory, of which
+ * a few blocks are to find enough. Addresses are not made of them (those tables are read ahead, see above).
+ *
  * By tensor maps. Where such a tile is a box of an array (tile/analysis/regular.h) that the kernel has not written, one
  * thread asks for all of it, and threads compute no addresses: ring_tensor instead of ring_copy, ring_full beside the
  * ring_wait, and (ring_drain) what was asked for and not waited for is waited for after a loop inside others. A slot's
@@ -43,6 +48,7 @@ enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_AROUND = 8 };
 typedef struct Ring {
   Op *load;
   int inner; /* dim */
+  bool own;  /* threads read what they copy */
   int64_t bytes;
   Value *handle;
   RegularTile *box; /* that a tensor map brings; NULL: none does */
@@ -57,7 +63,8 @@ typedef struct AsyncLoads {
   DisjointStores stores; /* the loop's */
   Ring rings[MAX_RINGS], singles[MAX_RINGS];
   int ring_count, single_count;
-  int *needed; /* indices of carried values that addresses and masks are made of */
+  VEC(const Op *) tables; /* loads that addresses and masks are made of */
+  int *needed;            /* indices of carried values that addresses and masks are made of */
   int needed_count;
   Op *dots[MAX_RINGS]; /* asynchronous ones */
   int dot_count;
@@ -93,6 +100,7 @@ static bool can_compute(AsyncLoads *p, const Value *v, bool may_read, int *left)
   const Op *op = v->def;
   bool reads = op->code == OP_LOAD && !op_is_volatile(op);
   if (reads && !disjoint_may_precede(&p->stores, op)) return false;
+  if (reads) vec_push(p->f->cx->arena, &p->tables, op);
   if (reads ? !may_read : op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   for (int i = 0; i < op->in_count; i++)
     if (!can_compute(p, op->in[i], may_read, left)) return false;
@@ -202,24 +210,44 @@ static bool take_box(AsyncLoads *p, Op *op, Ring *out) {
 
 /* ---- what is taken, of loads ------------------------------------------------------------------------------------- */
 
+/* Whether an asynchronous copy may bring what this reads, as far as the operation itself tells. */
+static bool is_copyable(const AsyncLoads *p, Op *op) {
+  return op->code == OP_LOAD && !op_is_volatile(op) && disjoint_may_precede(&p->stores, op) && !op->out[0]->type->ptr &&
+         in_body(p, op->in[0]) && (!op_other(op) || loop_is_zero(op_other(op)));
+}
+
+/* Whether the load's addresses and mask can be computed ahead; notes what they need. */
+static bool can_address(AsyncLoads *p, const Op *load) {
+  const Value *mask = op_mask(load);
+  int before = p->needed_count, left = MAX_COPIED;
+  if (can_compute(p, load->in[0], true, &left) && (!mask || can_compute(p, mask, true, &left))) return true;
+  p->needed_count = before;
+  return false;
+}
+
 static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
-  if (op->code != OP_LOAD || op_is_volatile(op) || op->out[0]->type->rank != 2) return false;
-  if (!disjoint_may_precede(&p->stores, op)) return false;
+  if (!is_copyable(p, op)) return false;
   const Value *ptr = op->in[0], *mask = op_mask(op);
   const Type *t = op->out[0]->type;
-  if (t->ptr || t->shape[0] < 16 || t->shape[1] < 16) return false;
-  if (!in_body(p, ptr) || (op_other(op) && !loop_is_zero(op_other(op)))) return false;
+  if (t->rank != 2 || t->shape[0] < 16 || t->shape[1] < 16) return false;
   *out = (Ring){.load = op, .bytes = type_numel(t) * type_elem_bytes(t)};
   if (take_box(p, op, out)) return true;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
   int vector = access_vector(ptr, mask, l, 16, &out->inner);
-  if (vector * type_elem_bytes(t) < 4 || !goes_to_dots(p, op->out[0], out->inner)) return false;
-  int before = p->needed_count, left = MAX_COPIED;
-  if (!can_compute(p, ptr, true, &left) || (mask && !can_compute(p, mask, true, &left))) {
-    p->needed_count = before;
-    return false;
-  }
-  return true;
+  return vector * type_elem_bytes(t) >= 4 && goes_to_dots(p, op->out[0], out->inner) && can_address(p, op);
+}
+
+/* A tile that goes through arithmetic before a product takes it, or beside one: each thread copies what it reads. */
+static bool is_own(AsyncLoads *p, Op *op, Ring *out) {
+  if (!is_copyable(p, op)) return false;
+  const Value *ptr = op->in[0], *mask = op_mask(op);
+  const Type *t = op->out[0]->type;
+  int dim;
+  if (!t->rank || t->dtype == DT_I1) return false;
+  const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
+  if (access_vector(ptr, mask, l, 16, &dim) * type_elem_bytes(t) < 4) return false;
+  *out = (Ring){.load = op, .own = true, .bytes = layout_own_bytes(t, p->f->num_warps)};
+  return can_address(p, op);
 }
 
 static bool holds_loop(const Block *b) {
@@ -235,7 +263,7 @@ static bool holds_loop(const Block *b) {
 static bool is_in_ring(const AsyncLoads *p, const Value *v) {
   v = loop_untransposed(v);
   for (int i = 0; i < p->ring_count; i++)
-    if (p->rings[i].load->out[0] == v) return true;
+    if (p->rings[i].load->out[0] == v) return !p->rings[i].own;
   return false;
 }
 
@@ -281,8 +309,8 @@ static bool is_single(AsyncLoads *p, const Op *op, Ring *out) {
   return true;
 }
 
-/* For products of warpgroups, which take both operands from shared memory; where no loop is around, whose turns would
- * have to wait for each other. */
+/* For products of warpgroups, which take both operands from shared memory; where no loop is around, whose iterations
+ * would have to wait for each other. */
 static void find_singles(AsyncLoads *p) {
   if (!gpu_has_wgmma(p->o) || !may_take_maps(p) || p->loop->block->parent) return;
   for (const Op *op = p->body->first; op; op = op->next)
@@ -337,6 +365,28 @@ static int64_t other_bytes(const AsyncLoads *p) {
   return bytes;
 }
 
+/* Iterations of the loop, if that is a constant; else many. */
+static int64_t trips_of(const Op *loop) {
+  int64_t from, to, step;
+  if (!value_is_const(loop->in[0], &from) || !value_is_const(loop->in[1], &to) || !value_is_const(loop->in[2], &step) ||
+      step < 1 || from < -(1 << 30) || to > 1 << 30 || to - from > 1 << 30)
+    return INT64_MAX;
+  return (to - from + step - 1) / step;
+}
+
+/* What threads copy for themselves may not keep a few other blocks out, which hide latency as well. */
+enum { BLOCKS_BESIDE_OWN = 3 };
+
+static int64_t slots_with_own(const AsyncLoads *p, int64_t slot, int64_t beside, int64_t blocks) {
+  bool own = false;
+  for (int i = 0; i < p->ring_count; i++) own |= p->rings[i].own;
+  if (!own) return INT64_MAX;
+  if (blocks > BLOCKS_BESIDE_OWN) blocks = BLOCKS_BESIDE_OWN;
+  int64_t room = (p->o->target->machine.shared_bytes / blocks - GPU_SHARED_RESERVED - beside) / slot,
+          trips = trips_of(p->loop);
+  return room < trips ? room : trips;
+}
+
 /* As many blocks as a multiprocessor's registers have room for should find room in its shared memory, if num_stages
  * lets them; one slot more than stages, where a dot in flight keeps one. */
 static int choose_slots(const AsyncLoads *p, int64_t stages) {
@@ -352,6 +402,8 @@ static int choose_slots(const AsyncLoads *p, int64_t stages) {
   int64_t want = stages + (p->dot_count > 0);
   if (want > shared) want = shared > stages ? shared : stages;
   if (want > most) want = most;
+  int64_t own = slots_with_own(p, slot, beside, blocks);
+  if (want > own) want = own;
   return (int)(want > budgets->ring_slots ? budgets->ring_slots : want);
 }
 
@@ -393,11 +445,7 @@ static Value *compute(AsyncLoads *p, Value *v) {
   }
   Map *operands = map_create(p->f->cx->arena, false);
   for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], compute(p, op->in[i]));
-  Op *twin = op_clone(&p->b, op, operands);
-  for (int i = 0; i < op->out_count; i++) {
-    twin->out[i]->axis = op->out[i]->axis; /* they hold in every iteration */
-    map_put(p->known, op->out[i], twin->out[i]);
-  }
+  loop_clone(&p->b, op, operands, p->known);
   return map_get(p->known, v);
 }
 
@@ -499,7 +547,7 @@ static void hand_on(AsyncLoads *p, RingPlace begin, RingPlace end) {
 static void make_rings(AsyncLoads *p) {
   for (int i = 0; i < p->ring_count; i++) {
     Ring *r = &p->rings[i];
-    r->handle = ring_build(&p->b, r->load, r->inner, p->slots);
+    r->handle = r->own ? ring_build_own(&p->b, r->load, p->slots) : ring_build(&p->b, r->load, r->inner, p->slots);
     Builder top = {.func = p->f, .block = p->f->body, .before = p->f->body->first, .span = r->load->span};
     if (r->box) r->map = ring_map(&top, r->box);
   }
@@ -576,7 +624,44 @@ static void rewrite(AsyncLoads *p) {
   if (tensor) hand_on(p, first, asked);
   wait_op(&after, OP_RING_WAIT, 0);
   for (int i = 0; i < p->ring_count; i++) op_remove(p->rings[i].load);
-  tile_resolve(f);
+  tile_replace_uses(f);
+}
+
+static bool is_ring(const AsyncLoads *p, const Op *op) {
+  for (int i = 0; i < p->ring_count; i++)
+    if (p->rings[i].load == op) return true;
+  return false;
+}
+
+static bool is_table(const AsyncLoads *p, const Op *op) {
+  for (int i = 0; i < p->tables.n; i++)
+    if (p->tables.at[i] == op) return true;
+  return false;
+}
+
+static bool has_product(const AsyncLoads *p) {
+  Dtype as[2];
+  for (const Op *op = p->body->first; op; op = op->next)
+    if (op->code == OP_DOT && layout_takes_mma(op, p->o->target->sm >= 89, p->f->num_warps, as)) return true;
+  return false;
+}
+
+/* What else the loop of a product loads, where there is room for it. */
+static void find_own(AsyncLoads *p, int64_t stages) {
+  int shared = p->ring_count, needed = p->needed_count;
+  if (p->tmem || gpu_leaves_out(p->o, "own_rings") || !has_product(p)) return;
+  for (Op *op = p->body->first; op && p->ring_count < MAX_RINGS; op = op->next)
+    if (!is_ring(p, op) && is_own(p, op, &p->rings[p->ring_count])) p->ring_count++;
+  int n = shared;
+  for (int i = shared; i < p->ring_count; i++) /* what says where others lie is read where it is needed */
+    if (!is_table(p, p->rings[i].load)) p->rings[n++] = p->rings[i];
+  p->ring_count = n;
+  Op *loads[MAX_RINGS];
+  for (int i = shared; i < n; i++) loads[i - shared] = p->rings[i].load;
+  if (!prefetch_holds(p->f, p->o, p->loop, loads, n - shared) && choose_slots(p, stages) >= (p->dot_count ? 3 : 2))
+    return;
+  p->ring_count = shared;
+  p->needed_count = needed;
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
@@ -590,10 +675,11 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   p.needed = NEW_N(f->cx->arena, int, loop->out_count + 1);
   for (Op *op = p.body->first; op && p.ring_count < MAX_RINGS; op = op->next)
     if (is_wanted(&p, op, &p.rings[p.ring_count])) p.ring_count++;
-  if (!p.ring_count) return;
   p.tmem = gpu_has_tcgen05(o);
   for (Op *op = p.body->first; op && p.dot_count < MAX_RINGS; op = op->next)
     if (can_be_async(&p, op)) p.dots[p.dot_count++] = op;
+  find_own(&p, stages);
+  if (!p.ring_count) return;
   p.slots = choose_slots(&p, stages);
   ring_note_stages(f, o, stages, p.slots);
   if (p.slots < 3 && !p.tmem) p.dot_count = 0;
@@ -606,9 +692,9 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
 
 void gpu_async_loads(Func *f, const GpuOptions *o) {
   if (!gpu_has_tensor_cores(o)) return;
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
-  tile_resolve(f);
+  tile_replace_uses(f);
   if (gpu_has_tcgen05(o)) tile_dce(f); /* what loops carried before */
   tmem_note_left(f, o);
 }

@@ -58,6 +58,7 @@ static bool is_of_ring(const Op *op) {
     case OP_REQUIRE:
     case OP_APART:
     case OP_SCOPE: return true;
+    case OP_ASM: return op_is_pure(op);
     default: return false;
   }
 }

@@ -94,9 +94,9 @@ static Value *from_slot(Builder *b, Value *v, Value *slot) {
   if (!read_of(v)) return v;
   Map *map = map_create(b->func->cx->arena, false);
   map_put(map, op->in[0], op->code == OP_TRANS ? from_slot(b, op->in[0], slot) : op->in[0]);
-  Op *twin = op_clone(b, op, map);
-  if (op->code == OP_RING_READ) twin->in[1] = slot;
-  return twin->out[0];
+  Op *clone = op_clone(b, op, map);
+  if (op->code == OP_RING_READ) clone->in[1] = slot;
+  return clone->out[0];
 }
 
 Value *ahead_dot(Builder *b, const Block *body, const Op *dot, Value *slot, bool async) {
@@ -112,8 +112,8 @@ Value *ahead_step(Builder *b, const Op *use, const Op *dot, Value *result) {
   if (!use) return result;
   Map *map = map_create(b->func->cx->arena, false);
   map_put(map, dot->out[0], result);
-  Op *twin = op_clone(b, use, map);
-  return twin->out[0];
+  Op *clone = op_clone(b, use, map);
+  return clone->out[0];
 }
 
 static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
@@ -183,12 +183,12 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   wait->attr[0] = p.wait->attr[0];
   p.wait->attr[0]--;
   move_ahead(&p, wanted, last_dot);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }
 
 void gpu_dots_ahead(Func *f, const GpuOptions *o) {
   if (!gpu_has_wgmma(o)) return;
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

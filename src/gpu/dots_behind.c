@@ -158,28 +158,16 @@ static bool is_of_dot(const Behind *p, const Op *op) {
   }
 }
 
-static void copy_axis(const Op *from, Op *to) {
-  stack_guard();
-  for (int i = 0; i < from->out_count; i++) to->out[i]->axis = from->out[i]->axis;
-  for (int i = 0; i < 2 && from->body[i]; i++) {
-    for (int k = 0; k < from->body[i]->arg_count; k++) to->body[i]->args[k]->axis = from->body[i]->args[k]->axis;
-    Op *twin = to->body[i]->first;
-    for (const Op *op = from->body[i]->first; op; op = op->next, twin = twin->next) copy_axis(op, twin);
-  }
-}
-
 /* An operation of the body again. */
 static Value *again(Builder *b, const Op *op, Map *map) {
   b->span = op->span;
-  Op *twin = op_clone(b, op, map);
-  copy_axis(op, twin);
-  for (int i = 0; i < op->out_count; i++) map_put(map, op->out[i], twin->out[i]);
-  return op->out_count ? twin->out[0] : NULL;
+  Op *clone = loop_clone(b, op, map, map);
+  return op->out_count ? clone->out[0] : NULL;
 }
 
 static Value *of(Map *map, Value *v) {
-  Value *twin = map_get(map, v);
-  return twin ? twin : v;
+  Value *clone = map_get(map, v);
+  return clone ? clone : v;
 }
 
 /* The dot, of what is held and of the tile at a place. */
@@ -298,7 +286,7 @@ static void put_behind(Behind *p) {
     yields = p->scale->out[0];
   }
   body->last->in[p->carried] = yields;
-  /* behind the loop: the last iteration's dot */
+  /* after the loop: the last iteration's dot */
   Builder after = {.func = f, .block = loop->block, .before = loop->next, .span = p->dot->span};
   int n = loop->out_count;
   RingPlace ends = {loop->out[n - 2], loop->out[n - 1]};
@@ -323,12 +311,12 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Behind p = {.f = f, .o = o, .loop = loop};
   if (!find(&p)) return;
   put_behind(&p);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }
 
 void gpu_dots_behind(Func *f, const GpuOptions *o) {
   if (!gpu_has_wgmma(o)) return;
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

@@ -16,7 +16,7 @@
  *
  * Done for products of warpgroups, in loops whose tiles warps of their own bring (gpu/specialize.c), where a thread has
  * registers for it. At one place there is one wait: with a second one, that lets more go on, ptxas 13 puts a wait
- * behind each product (C7514).
+ * after each product (C7514).
  */
 #include "gpu/loop.h"
 
@@ -148,12 +148,12 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
     if (op->code == OP_RING_FREE) op_move_before(op, end);
   }
   if (last->code == OP_RING_FREE) op_move_before(last, end);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }
 
 void gpu_dots_together(Func *f, const GpuOptions *o) {
   if (!gpu_has_wgmma(o)) return;
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

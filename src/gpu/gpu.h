@@ -74,6 +74,13 @@ typedef struct GpuBudgets {
   /* lower/dot.c: registers that a product takes beside its sums, and the most with operands that wait there; shared
    * memory for operands of one product, in eighths of the target's: where two blocks fit, where one does */
   int beside_dot, dot_operands, shared_of_two, shared_of_one;
+  /* the same: operands that stay for a loop, or for later products, have the target's shared memory over this */
+  int staged_share;
+  /* lower/wgmma.c: registers that a loop takes beside sums and words of a */
+  int beside_words;
+  /* lower/convert_layout.c, gather.c, sort.c: what moves between threads at a time has the target's shared memory over
+   * this */
+  int moved_share;
   /* lower/reduce.c: registers that a reduction across warps reads at once */
   int reduced;
   /* lane/place_shared.c: bytes of shared memory that a thread may take before they limit how many blocks are resident:
@@ -156,8 +163,8 @@ typedef struct GpuPass {
   bool (*when)(GpuRun *r); /* NULL: always */
 } GpuPass;
 extern const GpuPass gpu_passes[]; /* by stages; ends with name NULL */
-/* f is optimised and has facts; it is changed. Fails with a diagnostic (more shared memory than the target has: with
- * what uses it). */
+/* f is optimised and has axis info; it is changed. Fails with a diagnostic (more shared memory than the target has:
+ * with what uses it). */
 void gpu_lay_out(Func *f, const GpuOptions *o); /* the passes on tile IR alone */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
@@ -187,7 +194,7 @@ void gpu_turn_dots(Func *f, const GpuOptions *o);
 enum { TMEM_BARS = 3 };
 /* gpu/tensor_stores.c: a tile that is stored at a program's end goes by a tensor map */
 void gpu_tensor_stores(Func *f, const GpuOptions *o);
-/* gpu/late_sums.c: sums that loops carry are added up across lanes behind them */
+/* gpu/late_sums.c: sums that loops carry are added up across lanes after them */
 void gpu_late_sums(Func *f, const GpuOptions *o);
 /* gpu/late_scales.c: what multiplies a tile multiplies its maximum instead */
 void gpu_late_scales(Func *f, const GpuOptions *o);
@@ -211,7 +218,7 @@ void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o);
 /* What the printer knows of a text, for whoever assembles it. */
 typedef struct GpuPtx {
   int threads;       /* of a block */
-  size_t bounds_end; /* behind the directives that bound a launch: where another one fits */
+  size_t bounds_end; /* after the directives that bound a launch: where another one fits */
   bool has_lines;    /* `.loc` */
   int room;          /* of products on tensor cores: blocks that a multiprocessor has room for, registers aside */
   bool is_product;   /* multiplies tiles that its warps share, by multiply-adds, and does little else; no small one */

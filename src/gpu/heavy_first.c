@@ -81,7 +81,7 @@ static void count_backwards(Op *op, void *arg) {
 
 void gpu_heavy_first(Func *f, const GpuOptions *o) {
   Heavy p = {.f = f};
-  tile_resolve(f);
+  tile_replace_uses(f);
   if (gpu_cannot_persist(f, o)) return;
   tile_walk(f->body, find_loops, &p);
   if (p.grows && !p.shrinks) tile_walk(f->body, count_backwards, &p);

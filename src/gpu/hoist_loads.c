@@ -47,12 +47,12 @@ static void move(Value *v, Block *block, Op *place) {
 
 static int64_t bytes_of(const Func *f, const Type *t) {
   int64_t threads = (int64_t)f->num_warps * 32;
-  return (type_numel(t) + threads - 1) / threads * type_elem_bytes(t);
+  return cdiv(type_numel(t), threads) * type_elem_bytes(t);
 }
 
 /* Loads after `place` go before it, up to the first operation that none may pass. Returns that operation, or NULL at
  * the block's end. */
-static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
+static Op *raise(Func *f, Block *block, Op *place, int64_t *budget) {
   Op *end = place;
   while (end && is_passable(end)) end->note = place, end = end->next;
   for (Op *op = place->next, *next; op && op != end; op = next) {
@@ -60,24 +60,24 @@ static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
     if (op->code != OP_LOAD || op_is_volatile(op) || op->note != (void *)place) continue;
     int64_t bytes = bytes_of(f, op->out[0]->type);
     int left = MAX_MOVED;
-    bool can = bytes <= *room;
+    bool can = bytes <= *budget;
     for (int i = 0; i < op->in_count && can; i++) can = mark(op->in[i], block, place, &left);
     if (!can) continue;
     for (int i = 0; i < op->in_count; i++) move(op->in[i], block, place);
     op->note = NULL;
     op_move_before(op, place);
-    *room -= bytes;
+    *budget -= bytes;
   }
   return end;
 }
 
 static void visit_block(Func *f, const GpuOptions *o, Block *block) {
   stack_guard();
-  int64_t room = o->target->budgets->hoisted_bytes;
+  int64_t budget = o->target->budgets->hoisted_bytes;
   for (Op *op = block->first; op;) {
     for (int i = 0; i < 2; i++)
       if (op->body[i] && !is_exchange(op)) visit_block(f, o, op->body[i]);
-    Op *next = is_exchange(op) ? raise(f, block, op, &room) : op->next;
+    Op *next = is_exchange(op) ? raise(f, block, op, &budget) : op->next;
     op = next == op ? op->next : next;
   }
 }
@@ -85,7 +85,7 @@ static void visit_block(Func *f, const GpuOptions *o, Block *block) {
 static void clear_note(Op *op, void *arg) { op->note = NULL; }
 
 void gpu_hoist_loads(Func *f, const GpuOptions *o) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   tile_walk(f->body, clear_note, NULL);
   visit_block(f, o, f->body);
   tile_walk(f->body, clear_note, NULL);

@@ -69,7 +69,7 @@ static void ask(const Scale *p, Value *scale) {
   build_op(&b, OP_REQUIRE, 1, &finite, 0, NULL);
 }
 
-/* The maximum of `plain`, scaled behind it. */
+/* The maximum of `plain`, scaled after it. */
 static void put_maximum(const Scale *p, Op *max, Value *plain, Value *scale) {
   Builder b = {.func = p->f, .block = max->block, .before = max, .span = max->span};
   Map *map = map_create(p->f->cx->arena, false);
@@ -110,7 +110,7 @@ static bool scale_later(const Scale *p, Op *mul) {
   value_replace(last, product);
   if (select) op_remove(select);
   op_remove(mul);
-  tile_resolve(p->f);
+  tile_replace_uses(p->f);
   return true;
 }
 
@@ -126,6 +126,6 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
 }
 
 void gpu_late_scales(Func *f, const GpuOptions *o) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
 }

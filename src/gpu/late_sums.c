@@ -113,7 +113,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
 
 void gpu_late_sums(Func *f, const GpuOptions *o) {
   if (!gpu_has_wgmma(o)) return;
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
   tile_dce(f);
 }

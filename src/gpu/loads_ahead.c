@@ -75,7 +75,7 @@ static bool take_load(LoadsAhead *p, Op *op) {
 
 static int64_t of_thread(const LoadsAhead *p, const Type *t) {
   int64_t threads = 32 * p->f->num_warps;
-  return t->rank ? (type_numel(t) + threads - 1) / threads : 1;
+  return t->rank ? cdiv(type_numel(t), threads) : 1;
 }
 
 static int64_t registers(const LoadsAhead *p, const Type *t) {
@@ -119,26 +119,15 @@ static int choose_distance(const LoadsAhead *p, const GpuBudgets *budgets) {
   if (work < 0 || work > MOST_BODY) return 0;
   for (int i = 0; i < p->load_count; i++) each += registers(p, p->loads[i]->out[0]->type);
   for (int i = 3; i < p->loop->in_count; i++) taken += registers(p, p->loop->in[i]->type);
-  int64_t room = gpu_thread_registers(p->f->num_warps) - taken;
-  if (room > budgets->prefetched) room = budgets->prefetched;
+  int64_t budget = gpu_thread_registers(p->f->num_warps) - taken;
+  if (budget > budgets->prefetched) budget = budgets->prefetched;
   int n = 1;
   while (n < MOST_AHEAD && n * work < (p->stores.count ? HIDDEN : HIDDEN_OF_SUMS)) n *= 2;
-  while (n && n * each > room) n /= 2;
+  while (n && n * each > budget) n /= 2;
   return p->stores.count || n >= LEAST_AHEAD ? n : 0;
 }
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
-
-/* What is known of values holds in every iteration, so of a clone's, too; and within its bodies. */
-static void take_axes(const Op *from, Op *to) {
-  stack_guard();
-  for (int i = 0; i < from->out_count; i++) to->out[i]->axis = from->out[i]->axis;
-  for (int k = 0; k < 2 && from->body[k]; k++) {
-    for (int i = 0; i < from->body[k]->arg_count; i++) to->body[k]->args[i]->axis = from->body[k]->args[i]->axis;
-    Op *twin = to->body[k]->first;
-    for (const Op *op = from->body[k]->first; op; op = op->next, twin = twin->next) take_axes(op, twin);
-  }
-}
 
 /* v in the iteration that `known` stands for. */
 static Value *compute(const LoadsAhead *p, Builder *b, Map *known, Value *v) {
@@ -147,9 +136,7 @@ static Value *compute(const LoadsAhead *p, Builder *b, Map *known, Value *v) {
   if (there || !in_body(p, v)) return there ? there : v;
   Op *op = v->def;
   for (int i = 0; i < op->in_count; i++) compute(p, b, known, op->in[i]);
-  Op *twin = op_clone(b, op, known);
-  take_axes(op, twin);
-  for (int i = 0; i < op->out_count; i++) map_put(known, op->out[i], twin->out[i]);
+  loop_clone(b, op, known, known);
   return map_get(known, v);
 }
 
@@ -222,9 +209,7 @@ static void copy_bodies(LoadsAhead *p, Builder *b, Value *iv, Value *more, Value
     for (Op *op = p->body->first; op != p->body->last; op = op->next) {
       if (op->out_count && map_get(known, op->out[0])) continue;
       b->span = op->span;
-      Op *twin = op_clone(b, op, known);
-      take_axes(op, twin);
-      for (int i = 0; i < op->out_count; i++) map_put(known, op->out[i], twin->out[i]);
+      loop_clone(b, op, known, known);
     }
     for (int i = 0; i < own; i++) {
       Value *next = map_get(known, p->body->last->in[i]);
@@ -305,7 +290,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
 }
 
 void gpu_loads_ahead(Func *f, const GpuOptions *o) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

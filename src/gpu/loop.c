@@ -17,7 +17,8 @@ bool loop_has_effects(const Block *b) {
   stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
     Effect e = op_info[op->code].effect;
-    if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE)) return true;
+    bool none = op->code == OP_SCOPE || (op->code == OP_ASM && op_is_pure(op));
+    if (e == EFFECT_WRITE || (e == EFFECT_SIDE && !none)) return true;
     if (op_is_volatile(op) || op_cache(op) == CACHE_CV) return true;
     for (int i = 0; i < 2; i++)
       if (op->body[i] && loop_has_effects(op->body[i])) return true;
@@ -124,4 +125,26 @@ void loop_leave_in_flight(Builder *after, Op *loop, Op *dot) {
   dot->attr[1] = 1;
   Op *wait = build_op(after, OP_DOT_WAIT, 1, &out, 1, &out->type);
   loop_replace_but(after->func->body, out, wait);
+}
+
+/* ---- clones ------------------------------------------------------------------------------------------------------ */
+
+static void copy_axis(const Op *from, Op *to) {
+  for (int i = 0; i < from->out_count; i++) to->out[i]->axis = from->out[i]->axis;
+  for (int i = 0; i < 2; i++)
+    if (from->body[i]) loop_copy_axes(from->body[i], to->body[i]);
+}
+
+void loop_copy_axes(const Block *from, Block *to) {
+  stack_guard();
+  for (int i = 0; i < from->arg_count; i++) to->args[i]->axis = from->args[i]->axis;
+  Op *clone = to->first;
+  for (const Op *op = from->first; op; op = op->next, clone = clone->next) copy_axis(op, clone);
+}
+
+Op *loop_clone(Builder *b, const Op *op, Map *operands, Map *made) {
+  Op *clone = op_clone(b, op, operands);
+  copy_axis(op, clone);
+  for (int i = 0; i < op->out_count; i++) map_put(made, op->out[i], clone->out[i]);
+  return clone;
 }

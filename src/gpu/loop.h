@@ -17,11 +17,19 @@ int loop_program_axis(const Func *f, const Value *v);
 bool loop_has_effects(const Block *b);
 int loop_uses(const Block *b, const Value *v); /* how often the block, and blocks in it, take v */
 bool loop_leads_down(const Op *loop);          /* only a constant step may be negative */
+/* What is known of values holds in every iteration: a block's clone gets the axis info of its own, in its bodies too.
+ */
+void loop_copy_axes(const Block *from, Block *to);
+/* A clone with operands by the map `operands` and op's axis info; `made` gets its results for op's. */
+Op *loop_clone(Builder *b, const Op *op, Map *operands, Map *made);
 /* Of a tensor of type t whose elements are all equal. */
 AxisInfo *loop_constant_axis(Context *cx, const Type *t);
 bool loop_is_zero(const Value *v);               /* a constant, each element of it */
 const Value *loop_untransposed(const Value *v);  /* what v is a transpose of, however often; else v */
 Builder loop_branch_on(Builder *b, Value *cond); /* builds what is done where cond holds */
+
+/* Whether registers hold what these loads bring while an iteration runs (gpu/prefetch.c). */
+bool prefetch_holds(const Func *f, const GpuOptions *o, const Op *loop, Op *const *loads, int n);
 
 /* Registers of a thread for the sums of a dot, and of all dots of a block. */
 int64_t loop_sum_registers(const Func *f, const Op *dot);

@@ -11,19 +11,18 @@
  */
 #include "gpu/gpu.h"
 
-static int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
-
 GpuOccupancy gpu_occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps) {
   const GpuMachine *m = &t->machine;
   GpuOccupancy o = {.by_blocks = m->max_blocks,
                     .by_warps = num_warps >= 1 && num_warps <= GPU_MOST_WARPS ? m->max_warps / num_warps : 0};
-  int warps = num_warps < 1 ? 1 : num_warps, of_warp = round_up(registers * 32, GPU_REGISTER_UNIT);
-  bool fits = registers <= GPU_MOST_REGISTERS && (int64_t)of_warp * round_up(warps, GPU_PARTITIONS) <= GPU_REGISTERS;
+  int warps = num_warps < 1 ? 1 : num_warps, of_warp = (int)align_up(registers * 32, GPU_REGISTER_UNIT);
+  bool fits =
+      registers <= GPU_MOST_REGISTERS && (int64_t)of_warp * (int)align_up(warps, GPU_PARTITIONS) <= GPU_REGISTERS;
   o.by_registers = registers < 1 ? m->max_blocks
                    : fits        ? GPU_REGISTERS / GPU_PARTITIONS / of_warp * GPU_PARTITIONS / warps
                                  : 0;
   o.registers = of_warp * warps;
-  o.shared_bytes = round_up(shared_bytes + GPU_SHARED_RESERVED, GPU_SHARED_UNIT);
+  o.shared_bytes = (int)align_up(shared_bytes + GPU_SHARED_RESERVED, GPU_SHARED_UNIT);
   o.by_shared = shared_bytes <= t->shared_bytes ? m->shared_bytes / o.shared_bytes : 0;
   /* clang-format off */
   const struct { int n; const char *name; } limits[] = { /* of equal ones the first is named */

@@ -96,13 +96,13 @@ static void place_program(Persist *p, Builder *b, Value *linear) {
 static Value *number_of(Func *f, Builder *b, Op *loop, Value *iv, Value *first, Value *total, Value *blocks) {
   Builder before = {.func = f, .block = loop->block, .before = loop};
   Value *one = build_int(b, iv->type, 1), *zero = build_int(&before, iv->type, 0);
-  Value *turn = control_carry(f, loop, zero, zero);
-  turn->axis = index_axis(f->cx);
-  loop->body[0]->last->in[turn->index - 1] = build_binary(b, OP_XOR, turn, one);
+  Value *reversed = control_carry(f, loop, zero, zero);
+  reversed->axis = index_axis(f->cx);
+  loop->body[0]->last->in[reversed->index - 1] = build_binary(b, OP_XOR, reversed, one);
   Value *begin = build_binary(b, OP_SUB, iv, first);
   Value *size = build_binary(b, OP_MIN, blocks, build_binary(b, OP_SUB, total, begin));
   Value *mirrored = build_binary(b, OP_SUB, build_binary(b, OP_SUB, size, one), first);
-  Value *in_order = build_cmp(b, CMP_EQ, turn, build_int(b, iv->type, 0));
+  Value *in_order = build_cmp(b, CMP_EQ, reversed, build_int(b, iv->type, 0));
   Value *number = build_binary(b, OP_ADD, begin, build_select(b, in_order, first, mirrored));
   return build_convert(b, number, DT_I32); /* a launch sees to it that it fits */
 }
@@ -154,13 +154,13 @@ static void wrap(Func *f) {
     for (int i = 0; i < 2 && op->block; i++)
       if (op->body[i]) tile_walk(op->body[i], replace_id, &p);
   }
-  tile_resolve(f);
+  tile_replace_uses(f);
   hoist_scalars(body, loop);
 }
 
 void gpu_persist(Func *f, const GpuOptions *o) {
   const char *why;
-  tile_resolve(f);
+  tile_replace_uses(f);
   if (gpu_cannot_persist(f, o) || (!o->persist && !gpu_specializes(f, o, true, &why))) return;
   wrap(f);
 }

@@ -59,9 +59,9 @@ static void regions(Func *f, const GpuOptions *o) { tile_instrument(f); }
 
 static void rematerialize(LaneFunc *f, const GpuOptions *o) { lane_rematerialize(f); }
 
-static void carry(LaneFunc *f, const GpuOptions *o) { lane_carry(f); }
+static void pack(LaneFunc *f, const GpuOptions *o) { lane_pack_carried(f); }
 
-static void widen(LaneFunc *f, const GpuOptions *o) { lane_wide(f); }
+static void combine(LaneFunc *f, const GpuOptions *o) { lane_combine_mul(f); }
 
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
@@ -81,7 +81,7 @@ enum {
 const GpuPass gpu_passes[] = {
     /*                                                      needs, gives, keeps */
     {"turn_dots", GPU_TILE, gpu_turn_dots, NULL,           {ACCESS, 0, MAKES}}, /* products that hardware takes turned */
-    {"late_sums", GPU_TILE, gpu_late_sums, NULL,           {PLAIN, 0, MAKES}},  /* sums across lanes behind loops */
+    {"late_sums", GPU_TILE, gpu_late_sums, NULL,           {PLAIN, 0, MAKES}},  /* sums across lanes after loops */
     {"heavy_first", GPU_TILE, gpu_heavy_first, NULL,       {PLAIN, 0, MAKES}},  /* longer programs before others */
     {"persist", GPU_TILE, gpu_persist, NULL,               {PLAIN, 0, MAKES}},  /* a block runs several programs */
     {"specialize", GPU_TILE, gpu_specialize, NULL,         {ACCESS, 0, MAKES}}, /* warps of their own copy tiles */
@@ -93,8 +93,8 @@ const GpuPass gpu_passes[] = {
     {"dots_ahead", GPU_TILE, gpu_dots_ahead, NULL,         {PLAIN, 0, MAKES}},  /* products of the next iteration */
     {"loads_ahead", GPU_TILE, gpu_loads_ahead, NULL,       {ACCESS, 0, MAKES}}, /* of recurrences and sums */
     {"prefetch", GPU_TILE, gpu_prefetch, NULL,             {ACCESS, 0, MAKES}}, /* loads of the next iteration */
-    {"sink_masks", GPU_TILE, gpu_sink_masks, NULL,         {PLAIN, 0, MOVES}},  /* masks behind products */
-    {"late_scales", GPU_TILE, gpu_late_scales, NULL,       {PLAIN, 0, MAKES}},  /* scales behind maxima */
+    {"sink_masks", GPU_TILE, gpu_sink_masks, NULL,         {PLAIN, 0, MOVES}},  /* masks after products */
+    {"late_scales", GPU_TILE, gpu_late_scales, NULL,       {PLAIN, 0, MAKES}},  /* scales after maxima */
     {"skip_masks", GPU_TILE, gpu_skip_masks, NULL,         {PLAIN, 0, MAKES}},  /* masks that few iterations need */
     {"regions", GPU_TILE, regions, NULL,                   {0, 0, FUNC_ALL}},   /* what is timed, if instrumented */
     {"layout", GPU_TILE, choose, NULL,                     {ACCESS, LAID, LAYS}}, /* who holds which element */
@@ -102,8 +102,8 @@ const GpuPass gpu_passes[] = {
     {"lane-dce", GPU_LOWERING, NULL, clean,                {0, SWEPT, LANE_ALL}, counts_registers},
     {"rematerialize", GPU_LOWERING, NULL, rematerialize,   {SWEPT, 0, 0}, is_crowded}, /* cheap values made again */
     {"lane-dce", GPU_LOWERING, NULL, clean,                {0, SWEPT, LANE_ALL}, is_unswept},
-    {"carry", GPU_LANE, NULL, carry,                       {0, 0, 0}},          /* loops carry words, not their parts */
-    {"wide", GPU_LANE, NULL, widen,                        {0, 0, 0}},          /* both halves of a product at once */
+    {"pack_carried", GPU_LANE, NULL, pack,                 {0, 0, 0}},          /* loops carry words, not their parts */
+    {"combine_mul", GPU_LANE, NULL, combine,               {0, 0, 0}},          /* both halves of a product at once */
     {"lane-dce", GPU_LANE, NULL, clean,                    {0, SWEPT, LANE_ALL}},
     {"shared", GPU_LANE, NULL, gpu_allocate_shared,        {SWEPT, PLACED, LANE_ALL}}, /* of buffers; barriers */
     {"barriers", GPU_LANE, NULL, gpu_record_barriers,      {PLACED, 0, LANE_ALL}}, /* timed, if instrumented */

@@ -16,7 +16,7 @@
  * What is read ahead stays in registers for an iteration, twice while the next comes in: it may take what the values
  * that the loop carries leave of a thread's, GpuBudgets.prefetched at most; where that is not enough for all, nothing
  * is read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie
- * idle for all the turns of those.
+ * idle for all the iterations of those.
  */
 #include "gpu/disjoint.h"
 #include "gpu/loop.h"
@@ -30,52 +30,48 @@ typedef struct Prefetch {
   DisjointStores stores; /* the loop's */
   Builder ahead, before; /* at the top of the body; before the loop */
   Value *next_iv;
-  Map *copies[3]; /* by turn: what stands for a value of the body */
+  Map *copies[3]; /* by iteration: what stands for a value of the body */
   int copied;
 } Prefetch;
 
-/* Turns: of the iteration that runs, but computed at its top; of the one after it; of the first, computed before the
- * loop.
+/* Iterations: of the iteration that runs, but computed at its top; of the one after it; of the first, computed before
+ * the loop.
  */
-enum { TURN_THIS, TURN_NEXT, TURN_FIRST };
+enum { ITERATION_THIS, ITERATION_NEXT, ITERATION_FIRST };
 
 static bool in_body(const Prefetch *p, const Value *v) { return value_block(v) == p->body; }
 static Value *yielded(const Prefetch *p, const Value *arg) { return p->body->last->in[arg->index - 1]; }
 
 /* Whether copy() can make v: arithmetic all the way down, and not too much of it. */
-static bool can_copy(const Prefetch *p, const Value *v, int turn, int *left) {
+static bool can_copy(const Prefetch *p, const Value *v, int iteration, int *left) {
   stack_guard();
   if (!in_body(p, v)) return true;
   if (--*left < 0) return false;
-  if (!v->def) return v->index == 0 || turn != TURN_NEXT || can_copy(p, yielded(p, v), TURN_THIS, left);
+  if (!v->def) return v->index == 0 || iteration != ITERATION_NEXT || can_copy(p, yielded(p, v), ITERATION_THIS, left);
   const Op *op = v->def;
   if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   for (int i = 0; i < op->in_count; i++)
-    if (!can_copy(p, op->in[i], turn, left)) return false;
+    if (!can_copy(p, op->in[i], iteration, left)) return false;
   return true;
 }
 
-static Value *copy(Prefetch *p, Value *v, int turn) {
+static Value *copy(Prefetch *p, Value *v, int iteration) {
   stack_guard();
   if (!in_body(p, v)) return v;
   if (!v->def) {
     int carried = v->index - 1;
-    if (turn == TURN_THIS) return v;
-    if (turn == TURN_FIRST) return p->loop->in[carried < 0 ? 0 : 3 + carried];
-    return carried < 0 ? p->next_iv : copy(p, yielded(p, v), TURN_THIS);
+    if (iteration == ITERATION_THIS) return v;
+    if (iteration == ITERATION_FIRST) return p->loop->in[carried < 0 ? 0 : 3 + carried];
+    return carried < 0 ? p->next_iv : copy(p, yielded(p, v), ITERATION_THIS);
   }
-  Value *known = map_get(p->copies[turn], v);
+  Value *known = map_get(p->copies[iteration], v);
   if (known) return known;
   Op *op = v->def;
-  for (int i = 0; i < op->in_count; i++) copy(p, op->in[i], turn);
+  for (int i = 0; i < op->in_count; i++) copy(p, op->in[i], iteration);
   Map *operands = map_create(p->f->cx->arena, false);
-  for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], copy(p, op->in[i], turn));
-  Op *twin = op_clone(turn == TURN_FIRST ? &p->before : &p->ahead, op, operands);
-  for (int i = 0; i < op->out_count; i++) {
-    twin->out[i]->axis = op->out[i]->axis; /* they hold in every iteration */
-    map_put(p->copies[turn], op->out[i], twin->out[i]);
-  }
-  return map_get(p->copies[turn], v);
+  for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], copy(p, op->in[i], iteration));
+  loop_clone(iteration == ITERATION_FIRST ? &p->before : &p->ahead, op, operands, p->copies[iteration]);
+  return map_get(p->copies[iteration], v);
 }
 
 static bool has_exchange(const Block *b) {
@@ -93,9 +89,9 @@ static Value *has_first(Prefetch *p) {
   return build_cmp(&p->before, loop_leads_down(p->loop) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
 }
 
-/* Whether the loop has another turn after the one that runs: whether the way that is left, which is more than nothing,
- * is longer than a step. As unsigned numbers both are exact, also where the next iteration's variable would leave its
- * type.
+/* Whether the loop has another iteration after the one that runs: whether the way that is left, which is more than
+ * nothing, is longer than a step. As unsigned numbers both are exact, also where the next iteration's variable would
+ * leave its type.
  */
 static Value *has_next(Prefetch *p, Value *iv) {
   Builder *b = &p->ahead;
@@ -106,24 +102,25 @@ static Value *has_next(Prefetch *p, Value *iv) {
   bool down = loop_leads_down(p->loop) && value_is_const(p->loop->in[2], &step);
   Value *from = build_convert(b, iv, t), *to = build_convert(b, end, t);
   Value *left = down ? build_binary(b, OP_SUB, from, to) : build_binary(b, OP_SUB, to, from);
-  Value *turn = down ? build_int(b, type_number(p->f->cx, bits), int_wrap(bits, (int64_t)(0 - (uint64_t)step)))
-                     : build_convert(b, build_convert(b, p->loop->in[2], t), bits);
-  return build_cmp(b, CMP_LT, turn, build_convert(b, left, bits));
+  Value *one_step = down ? build_int(b, type_number(p->f->cx, bits), int_wrap(bits, (int64_t)(0 - (uint64_t)step)))
+                         : build_convert(b, build_convert(b, p->loop->in[2], t), bits);
+  return build_cmp(b, CMP_LT, one_step, build_convert(b, left, bits));
 }
 
-/* The load of that turn, which reads nothing when there is no such turn. */
-static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
+/* The load of that iteration, which reads nothing when there is no such iteration. */
+static Value *load_of(Prefetch *p, Op *load, int iteration, Value *valid) {
   Context *cx = p->f->cx;
-  Builder *b = turn == TURN_FIRST ? &p->before : &p->ahead;
+  Builder *b = iteration == ITERATION_FIRST ? &p->before : &p->ahead;
   b->span = load->span;
   const Type *t = load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
   Value *all = t->rank ? build_splat(b, valid, t->rank, t->shape) : valid, *mask = all;
   if (t->rank) all->axis = loop_constant_axis(cx, mask_type);
   if (load->in_count > 1) {
-    mask = build_binary(b, OP_AND, copy(p, load->in[1], turn), all);
+    mask = build_binary(b, OP_AND, copy(p, load->in[1], iteration), all);
     mask->axis = load->in[1]->axis;
   }
-  Value *out = build_load(b, copy(p, load->in[0], turn), mask, load->in_count > 2 ? copy(p, load->in[2], turn) : NULL);
+  Value *out =
+      build_load(b, copy(p, load->in[0], iteration), mask, load->in_count > 2 ? copy(p, load->in[2], iteration) : NULL);
   memcpy(out->def->attr, load->attr, sizeof load->attr);
   out->axis = load->out[0]->axis;
   return out;
@@ -134,7 +131,7 @@ static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
 static int64_t registers_of(const Func *f, const Value *v, bool packed) {
   int64_t threads = f->num_warps * 32, bytes = v->type->ptr ? 8 : type_elem_bytes(v->type);
   if (!packed && bytes < 4) bytes = 4;
-  return v->type->rank ? ((type_numel(v->type) + threads - 1) / threads * bytes + 3) / 4 : (bytes + 3) / 4;
+  return cdiv(v->type->rank ? cdiv(type_numel(v->type), threads) * bytes : bytes, 4);
 }
 
 /* Of a load's result. Elements narrower than a word come in whole words where some lie side by side. */
@@ -159,24 +156,30 @@ static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop) 
   int64_t taken = holds(body, OP_DOT) ? most->beside_prefetched_dot : most->beside_prefetched, other = 0;
   for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
   for (const Op *op = body->first; op; op = op->next) {
-    if (op->code != OP_DOT || value_resolve(op->in[2])->block == body) continue;
+    if (op->code != OP_DOT || value_replacement(op->in[2])->block == body) continue;
     int64_t sum = registers_of(f, op->out[0], false);
     if (sum > other) other = sum;
   }
-  int64_t room = (gpu_thread_registers(f->num_warps) - taken - other) / 2;
-  return room < most->prefetched ? room : most->prefetched;
+  int64_t budget = (gpu_thread_registers(f->num_warps) - taken - other) / 2;
+  return budget < most->prefetched ? budget : most->prefetched;
 }
 
-/* Takes what the load needs from *room, which may come out below nothing. */
-static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
+bool prefetch_holds(const Func *f, const GpuOptions *o, const Op *loop, Op *const *loads, int n) {
+  int64_t budget = budget_in(f, o->target->budgets, loop);
+  for (int i = 0; i < n; i++) budget -= registers_loaded(f, loads[i]);
+  return budget >= 0;
+}
+
+/* Takes what the load needs from *budget, which may come out below nothing. */
+static bool is_wanted(const Prefetch *p, const Op *op, int64_t *budget) {
   if (op->code != OP_LOAD || op_is_volatile(op) || !disjoint_may_precede(&p->stores, op)) return false;
   if (!op->out[0]->type->rank && !p->stores.count) return false;
   int left = MAX_COPIED;
   for (int i = 0; i < op->in_count; i++)
-    if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) ||
-        !can_copy(p, op->in[i], TURN_FIRST, &left))
+    if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], ITERATION_NEXT, &left) ||
+        !can_copy(p, op->in[i], ITERATION_FIRST, &left))
       return false;
-  *room -= registers_loaded(p->f, op);
+  *budget -= registers_loaded(p->f, op);
   return true;
 }
 
@@ -186,11 +189,11 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   if (stages == 1 || !has_exchange(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
   if (!disjoint_stores(f, body, &p.stores) || (!p.stores.count && loop_has_effects(body))) return;
-  int64_t room = budget_in(f, o->target->budgets, loop);
+  int64_t budget = budget_in(f, o->target->budgets, loop);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
-    if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
-  if (!loads.n || room < 0) return;
+    if (is_wanted(&p, op, &budget)) vec_push(f->cx->arena, &loads, op);
+  if (!loads.n || budget < 0) return;
   for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
   Op *place = holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* where regions are marked the loads stay in theirs */
   p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
@@ -202,7 +205,8 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   for (int i = 0; i < loads.n; i++) {
     Op *load = loads.at[i];
     disjoint_require(&p.stores, load);
-    Value *first = load_of(&p, load, TURN_FIRST, first_valid), *next = load_of(&p, load, TURN_NEXT, next_valid);
+    Value *first = load_of(&p, load, ITERATION_FIRST, first_valid),
+          *next = load_of(&p, load, ITERATION_NEXT, next_valid);
     Value *now = control_carry(f, loop, first, next);
     now->name = load->out[0]->name;
     now->axis = load->out[0]->axis;
@@ -213,7 +217,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
 }
 
 void gpu_prefetch(Func *f, const GpuOptions *o) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

@@ -7,11 +7,17 @@ Value *ring_build(Builder *b, const Op *load, int inner, int64_t slots) {
   Op *ring = build_op(b, OP_RING, 0, NULL, 1, &handle);
   ring->attr[0] = slots;
   ring->attr[1] = inner;
-  ring->dim_count = 2;
-  ring->dims = NEW_N(b->func->cx->arena, int64_t, 2);
-  for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
+  ring->dim_count = t->rank;
+  ring->dims = NEW_N(b->func->cx->arena, int64_t, t->rank);
+  for (int d = 0; d < t->rank; d++) ring->dims[d] = t->shape[d];
   ring->out[0]->name = load->out[0]->name;
   return ring->out[0];
+}
+
+Value *ring_build_own(Builder *b, const Op *load, int64_t slots) {
+  Value *ring = ring_build(b, load, 0, slots);
+  ring->def->attr[2] = 1;
+  return ring;
 }
 
 void ring_note_stages(Func *f, const GpuOptions *o, int64_t stages, int64_t slots) {
@@ -52,7 +58,8 @@ Value *ring_map(Builder *b, const RegularTile *box) {
 }
 
 Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load) {
-  Op *read = build_op(b, OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);
+  Op *read =
+      build_op(b, ring->def->attr[2] ? OP_RING_LOAD : OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);
   read->out[0]->name = load->out[0]->name;
   return read->out[0];
 }

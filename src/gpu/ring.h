@@ -14,6 +14,7 @@ typedef struct RingPlace {
 
 /* A ring for the tiles of a load, whose neighbours along the dim `inner` lie side by side. */
 Value *ring_build(Builder *b, const Op *load, int inner, int64_t slots);
+Value *ring_build_own(Builder *b, const Op *load, int64_t slots); /* threads read what they have copied */
 /* Notes for a reader when a loop's rings have fewer slots than its stages. */
 void ring_note_stages(Func *f, const GpuOptions *o, int64_t stages, int64_t slots);
 /* The map that brings such tiles, made of arguments alone, and what a launch must check for it. */

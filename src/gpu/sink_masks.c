@@ -44,6 +44,6 @@ static void visit_block(Block *block) {
 }
 
 void gpu_sink_masks(Func *f, const GpuOptions *o) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   visit_block(f->body);
 }

@@ -142,11 +142,7 @@ static Value *again(Builder *b, const Block *block, Value *v, Map *made) {
   if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return v;
   Map *operands = map_create(b->func->cx->arena, false);
   for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], again(b, block, op->in[i], made));
-  Op *twin = op_clone(b, op, operands);
-  for (int i = 0; i < op->out_count; i++) {
-    twin->out[i]->axis = op->out[i]->axis;
-    map_put(made, op->out[i], twin->out[i]);
-  }
+  loop_clone(b, op, operands, made);
   return map_get(made, v);
 }
 
@@ -189,8 +185,8 @@ static void skip_atomic(Func *f, Op *op) {
   Value *in[] = {op->in[0], op->in[1], mask_again(&no, op, op->in[2])};
   for (int i = 0; i < 2; i++) {
     Builder *b = i ? &no : &yes;
-    Op *twin = build_op(b, OP_ATOMIC_RMW, 2 + i, in, 1, &op->out[0]->type);
-    memcpy(twin->attr, op->attr, sizeof op->attr);
+    Op *clone = build_op(b, OP_ATOMIC_RMW, 2 + i, in, 1, &op->out[0]->type);
+    memcpy(clone->attr, op->attr, sizeof op->attr);
     build_yield(b, 0, NULL);
   }
   op_remove(op);
@@ -214,7 +210,7 @@ static void visit_block(Func *f, const GpuOptions *o, Block *block) {
 }
 
 void gpu_skip_masks(Func *f, const GpuOptions *o) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   visit_block(f, o, f->body);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

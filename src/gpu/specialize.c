@@ -22,8 +22,8 @@
  * A function is sliced if tiles that products of warpgroups take in loops are boxes of arrays
  * (tile/analysis/regular.h), and what says where they begin is made of scalars that no memory decides. What it writes
  * may be what it loads (two arguments may be one array): where a write comes before the last copy of a program, a
- * launch must show that these lie apart (gpu/disjoint.h; of stores and atomics in the loops themselves gpu/reach.h).
- * Else it stays whole, and says why.
+ * launch must show that these lie apart (gpu/disjoint.h; of stores and atomics in the loops themselves
+ * gpu/box_apart.h). Else it stays whole, and says why.
  *
  * Tiles that a program loads once, for the products of its loops (the queries of attention), come likewise, in rings of
  * a slot or two: of the next program while this one ends.
@@ -68,7 +68,7 @@ static bool pays(const Specialize *p) {
 }
 
 bool gpu_specializes(Func *f, const GpuOptions *o, bool persistent, const char **why) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   Specialize p = {.f = f, .o = o, .persistent = persistent};
   bool can = !gpu_leaves_out(o, "specialize") && plan(&p);
   bool wanted = p.asked || o->specialize || (can && pays(&p));
@@ -85,8 +85,8 @@ void gpu_specialize(Func *f, const GpuOptions *o) {
   plan(&p);
   p.first = f->body->first;
   specialize_put_rings(&p);
-  tile_resolve(f);
+  tile_replace_uses(f);
   specialize_slice(&p);
-  tile_resolve(f);
+  tile_replace_uses(f);
   tile_dce(f);
 }

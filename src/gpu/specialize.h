@@ -8,7 +8,7 @@
 #define NEREID_GPU_SPECIALIZE_H
 
 #include "gpu/disjoint.h"
-#include "gpu/reach.h"
+#include "gpu/box_apart.h"
 
 enum {
   MAX_RINGS = 8,
@@ -68,7 +68,7 @@ typedef struct Specialize {
   Map *needed;     /* values that the half that copies needs */
   Op *first;       /* of what is sliced */
   bool asked, writes;
-  bool behind;           /* tiles come behind stores of the program: a launch must show that they do not meet these */
+  bool after_stores;     /* tiles come after stores of the program: a launch must show that they do not meet these */
   DisjointStores stores; /* then, all */
   bool persistent;       /* it is, or is about to be */
   const char *why;

@@ -98,7 +98,7 @@ static bool take_write(Specialize *p, const Op *op) {
   if (!p->persistent)
     return specialize_refuse(p, "a loop of products writes, and is not persistent: how far is not known");
   RegularTile *box = p->write_count < MAX_WRITES ? regular_access(p->f, op, &why) : NULL;
-  if (!box || !reach_of(p->f, box))
+  if (!box || !box_end(p->f, box))
     return specialize_refuse(p, "a loop of products writes, and how far that reaches a launch does not know");
   p->write_ops[p->write_count] = (Op *)op;
   p->writes_in_loops[p->write_count++] = box;
@@ -164,7 +164,7 @@ static bool take_block(Specialize *p, Block *b) {
     p->writes |= e == EFFECT_WRITE || op->code == OP_ASM;
     bool loops = op->code == OP_FOR || op->code == OP_WHILE;
     bool is_programs = op->body[0] && op->body[0] == p->programs;
-    p->behind |= p->loop_count > before && (written || (loops && p->writes && !is_programs));
+    p->after_stores |= p->loop_count > before && (written || (loops && p->writes && !is_programs));
   }
   return true;
 }
@@ -233,15 +233,15 @@ static void find_reads(Specialize *p) {
     for (const Op *op = p->loops[i].op->body[0]->first; op; op = op->next) {
       if (op->code != OP_LOAD || is_ring(p, op) || p->read_count == MAX_READS) continue;
       RegularTile *box = regular_access(p->f, op, &why);
-      if (box && reach_of(p->f, box)) p->reads_in_loops[p->read_count++] = box;
+      if (box && box_end(p->f, box)) p->reads_in_loops[p->read_count++] = box;
     }
 }
 
 static bool loops_can_be_apart(Specialize *p) {
   bool known = true;
   for (int i = 0; i < p->loop_count; i++)
-    for (int k = 0; k < p->loops[i].ring_count; k++) known &= reach_of(p->f, p->loops[i].rings[k].box) != NULL;
-  for (int i = 0; i < p->single_count; i++) known &= reach_of(p->f, p->singles[i].ring.box) != NULL;
+    for (int k = 0; k < p->loops[i].ring_count; k++) known &= box_end(p->f, p->loops[i].rings[k].box) != NULL;
+  for (int i = 0; i < p->single_count; i++) known &= box_end(p->f, p->singles[i].ring.box) != NULL;
   return known || !p->write_count
              ? true
              : specialize_refuse(p, "a loop of products writes, and how far its tiles reach a launch does not know");
@@ -253,6 +253,6 @@ bool specialize_find(Specialize *p) {
   choose_singles(p);
   find_reads(p);
   if (!loops_can_be_apart(p)) return false;
-  if (!p->behind || can_be_apart(p)) return true;
+  if (!p->after_stores || can_be_apart(p)) return true;
   return specialize_refuse(p, "it writes before it loads tiles, and that may be what it loads");
 }

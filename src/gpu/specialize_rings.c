@@ -25,7 +25,7 @@ static void find_other(Op *op, void *arg) {
   if (op->code == OP_ATOMIC_CAS || op->code == OP_ASM) o->unknown = true;
   if (!is_access || op == o->op) return;
   RegularTile *box = o->count < MAX_OTHERS && op->in[0]->type->rank ? regular_access(o->p->f, op, &why) : NULL;
-  if (!box || !reach_of(o->p->f, box)) o->unknown = true;
+  if (!box || !box_end(o->p->f, box)) o->unknown = true;
   else o->boxes[o->count++] = box;
 }
 
@@ -228,7 +228,7 @@ static Op *last_use(const Loop *l, Value *v, bool *async) {
   return last;
 }
 
-/* Dots in flight: a wait at the body's end frees the tiles of the iteration before, one behind the loop the last ones.
+/* Dots in flight: a wait at the body's end frees the tiles of the iteration before, one after the loop the last ones.
  */
 static void fly(Specialize *p, Loop *l, Value *slot, Ring *const *late, int late_count) {
   Func *f = p->f;
@@ -263,7 +263,7 @@ static void put_ahead(Specialize *p, Loop *l, RingPlace first, RingPlace next) {
   Value *carried = ahead_step(&before, use, dot, ahead_dot(&before, loop->body[0], dot, first.slot, false));
   for (int i = 0; i < l->ring_count; i++)
     if (l->rings[i].is_ahead) free_slot(&before, &l->rings[i], first.slot);
-  Op *place = NULL; /* behind the waits of its tiles */
+  Op *place = NULL; /* after the waits of its tiles */
   for (Op *op = loop->body[0]->first; op; op = op->next)
     for (int i = 0; i < l->ring_count && op->code == OP_RING_FULL; i++)
       if (l->rings[i].is_ahead && op->in[0] == l->rings[i].handle) place = op->next;
@@ -302,11 +302,11 @@ static void put_rings(Specialize *p, Loop *l) {
     build_copy(p, &here, r, own, false);
     ring_full(&here, r->handle, r->is_ahead ? next : own);
     value_replace(r->load->out[0], ring_read(&here, r->handle, own.slot, r->load));
-    Builder behind = {.func = f, .block = body, .before = last->next, .span = last->span};
+    Builder after = {.func = f, .block = body, .before = last->next, .span = last->span};
     if (async) late[late_count++] = r;
-    else if (!r->is_ahead) free_slot(&behind, r, own.slot);
+    else if (!r->is_ahead) free_slot(&after, r, own.slot);
   }
-  tile_resolve(f);
+  tile_replace_uses(f);
   for (int i = 0; i < l->ring_count; i++) op_remove(l->rings[i].load);
   if (l->ahead) put_ahead(p, l, first, next);
   Builder end = {.func = f, .block = body, .before = body->last, .span = l->op->span};
@@ -330,7 +330,7 @@ static bool uses(const Op *op, const Value *v) {
   return false;
 }
 
-/* It is free behind the last operation beside it that takes it, or holds one that does. */
+/* It is free after the last operation beside it that takes it, or holds one that does. */
 static void put_single(Specialize *p, Single *single) {
   Ring *r = &single->ring;
   Group *g = &p->groups[single->group];
@@ -343,9 +343,9 @@ static void put_single(Specialize *p, Single *single) {
   ring_full(&here, r->handle, at);
   value_replace(load->out[0], ring_read(&here, r->handle, at.slot, r->load));
   g->at[0] = ring_next(&here, g->slots, at);
-  Builder behind = {.func = p->f, .block = load->block, .before = last->next, .span = load->span};
-  free_slot(&behind, r, at.slot);
-  tile_resolve(p->f);
+  Builder after = {.func = p->f, .block = load->block, .before = last->next, .span = load->span};
+  free_slot(&after, r, at.slot);
+  tile_replace_uses(p->f);
   op_remove(load);
 }
 
@@ -453,7 +453,7 @@ static void put_sums(Specialize *p, Builder *top, Op *op) {
   p->map_count++;
   for (int i = 0; i < others.count; i++) {
     ring_require(top, others.boxes[i]->space);
-    reach_require_apart(top, box, others.boxes[i]);
+    box_require_apart(top, box, others.boxes[i]);
   }
   Builder here = {.func = f, .block = op->block, .before = op, .span = op->span};
   for (int d = 0; d < box->count; d++) in[2 + d] = poly_build(box->space, &here, box->dims[d].start, DT_I32, false);
@@ -470,12 +470,12 @@ static void keep_apart(Specialize *p, Builder *top) {
     const RegularTile *write = p->writes_in_loops[w];
     ring_require(top, write->space);
     for (int i = 0; i < p->loop_count; i++)
-      for (int k = 0; k < p->loops[i].ring_count; k++) reach_require_apart(top, write, p->loops[i].rings[k].box);
-    for (int i = 0; i < p->single_count; i++) reach_require_apart(top, write, p->singles[i].ring.box);
+      for (int k = 0; k < p->loops[i].ring_count; k++) box_require_apart(top, write, p->loops[i].rings[k].box);
+    for (int i = 0; i < p->single_count; i++) box_require_apart(top, write, p->singles[i].ring.box);
     for (int i = 0; i < p->read_count; i++) {
       const RegularTile *read = p->reads_in_loops[i];
       if (!is_sole(p, provenance, write->base) || !is_sole(p, provenance, read->base)) continue;
-      reach_require_apart(top, write, read);
+      box_require_apart(top, write, read);
       ApartArgs *apart = NEW(f->cx->arena, ApartArgs);
       *apart = (ApartArgs){write->base->index, read->base->index, f->apart};
       f->apart = apart;

@@ -112,7 +112,7 @@ static void keep_needed(Specialize *p, Block *b) {
   stack_guard();
   for (Op *op = b->last, *before; op; op = before) {
     before = op->prev;
-    if (op_info[op->code].effect == EFFECT_END) continue;
+    if (op_info[op->code].effect == EFFECT_TERMINATOR) continue;
     if (!is_needed(p, op)) {
       op_remove(op);
       continue;
@@ -123,18 +123,6 @@ static void keep_needed(Specialize *p, Block *b) {
         control_drop(op, i);
     for (int i = 0; i < 2; i++)
       if (op->body[i]) keep_needed(p, op->body[i]);
-  }
-}
-
-/* Clones keep what is known of integers and pointers. */
-static void copy_axis(const Block *from, Block *to) {
-  stack_guard();
-  for (int i = 0; i < from->arg_count; i++) to->args[i]->axis = from->args[i]->axis;
-  Op *twin = to->first;
-  for (const Op *op = from->first; op; op = op->next, twin = twin->next) {
-    for (int i = 0; i < op->out_count; i++) twin->out[i]->axis = op->out[i]->axis;
-    for (int i = 0; i < 2; i++)
-      if (op->body[i]) copy_axis(op->body[i], twin->body[i]);
   }
 }
 
@@ -155,10 +143,10 @@ void specialize_slice(Specialize *p) {
     else half[0]->first = op;
     half[0]->last = op;
   }
-  Map *twins = map_create(f->cx->arena, false);
+  Map *clones = map_create(f->cx->arena, false);
   Builder other = {.func = f, .block = half[1]};
-  for (Op *op = half[0]->first; op; op = op->next) op_clone(&other, op, twins);
-  copy_axis(half[0], half[1]);
+  for (Op *op = half[0]->first; op; op = op->next) op_clone(&other, op, clones);
+  loop_copy_axes(half[0], half[1]);
   for (int i = 0; i < 2; i++) build_yield(&(Builder){.func = f, .block = half[i]}, 0, NULL);
   tile_walk(half[0], remove_copies, NULL);
   p->needed = map_create(f->cx->arena, false);

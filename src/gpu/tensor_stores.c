@@ -93,7 +93,7 @@ static void put(Func *f, Op *store, RegularTile *box) {
 void gpu_tensor_stores(Func *f, const GpuOptions *o) {
   Found found = {NULL, 0, 0, false};
   const char *why;
-  tile_resolve(f);
+  tile_replace_uses(f);
   if (!computing(f)) return;
   tile_walk(f->body, find_write, &found);
   Op *store = found.store;
@@ -102,5 +102,5 @@ void gpu_tensor_stores(Func *f, const GpuOptions *o) {
   if (t->rank != 2 || t->ptr || op_cache(store) || op_evict(store) || is_turned(store->in[1])) return;
   RegularTile *box = regular_tile(f, store, &why);
   if (box && is_whole(f, box, t) && is_free(box)) put(f, store, box);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

@@ -108,7 +108,7 @@ static Value *make_tile(Func *f, const Op *dot) {
   return tile->out[0];
 }
 
-/* The sums' way: to the tile before the loop, from it behind. What the loop carried nobody looks at any more. */
+/* The sums' way: to the tile before the loop, from it after. What the loop carried nobody looks at any more. */
 static void move_sums(Builder *before, Builder *after, Op *loop, Op *dot, Value *tile) {
   Block *body = loop->body[0];
   int carried = dot->in[2]->index - 1;

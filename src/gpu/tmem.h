@@ -9,8 +9,8 @@
 bool tmem_takes(const Func *f, const GpuOptions *o, const Op *loop, const Op *dot, int64_t *columns);
 /* Notes for a reader why some product that is left may not. */
 void tmem_note_left(Func *f, const GpuOptions *o);
-/* n dots of the loop become such products. `end`: in its body, behind them, before what writes over the iteration
- * before's tiles; `after`: behind the loop. */
+/* n dots of the loop become such products. `end`: in its body, after them, before what writes over the iteration
+ * before's tiles; `after`: after the loop. */
 void tmem_put(Func *f, Op *loop, Op *const *dots, int n, Builder *end, Builder *after);
 
 #endif

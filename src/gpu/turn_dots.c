@@ -7,7 +7,7 @@
  *
  * wgmma takes elements of 32 bits from shared memory along k alone, and nobody turns them on their way. Its first
  * operand may come from registers, too: there it may lie across, since threads load what words they want
- * (lower/wgmma.c). Rows of b are such words. What is carried is turned once, behind the loop, on its way to its store's
+ * (lower/wgmma.c). Rows of b are such words. What is carried is turned once, after the loop, on its way to its store's
  * layout.
  *
  * Where both operands lie the wrong way round nothing helps, and `mma` multiplies. Func.unturned says so.
@@ -87,7 +87,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
 
 void gpu_turn_dots(Func *f, const GpuOptions *o) {
   if (!gpu_has_wgmma(o) || gpu_leaves_out(o, "async_loads")) return;
-  tile_resolve(f);
+  tile_replace_uses(f);
   loop_visit(f, o, visit_loop);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

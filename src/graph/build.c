@@ -210,10 +210,12 @@ Tensor *graph_reduce(Graph *g, Reduction kind, Tensor *x, int n, const int64_t *
   return t;
 }
 
-Tensor *graph_cumsum(Graph *g, Tensor *x, int dim) {
-  if (!x->rank) return x;
+Tensor *graph_scan(Graph *g, GraphOp op, Tensor *x, int dim) {
+  bool index = op == GRAPH_CUMARGMAX || op == GRAPH_CUMARGMIN;
+  if (op == GRAPH_CUMLOGSUMEXP && !dtype_is_float(x->dtype)) wrong(g, "cumlogsumexp takes floats", x, NULL);
+  if (!x->rank) return index ? graph_full(g, DT_I64, 0, NULL, 0) : x;
   int64_t d = graph_dim(g, dim, x->rank);
-  Tensor *t = make(g, GRAPH_CUMSUM, x->dtype, x->rank, x->size, 1, &x);
+  Tensor *t = make(g, op, index ? DT_I64 : x->dtype, x->rank, x->size, 1, &x);
   set_dims(g, t, 1, &d);
   return t;
 }

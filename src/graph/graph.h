@@ -66,6 +66,7 @@ extern const PointInfo graph_points[POINT_COUNT];
 extern const char *const graph_reductions[REDUCE_COUNT];
 int graph_point_named(const char *name);     /* PointOp, or -1 */
 int graph_reduction_named(const char *name); /* Reduction, or -1 */
+int graph_scan_named(const char *name);      /* GraphOp, or -1 */
 
 /* ---- size.c: sizes ----------------------------------------------------------------------------------------------- */
 
@@ -164,7 +165,7 @@ Tensor *graph_uniform(Graph *g, Dtype t, int rank, const Size *const *size);
 Tensor *graph_point(Graph *g, PointOp op, int n, Tensor *const *in);
 Tensor *graph_convert(Graph *g, Tensor *x, Dtype t); /* x itself when it has that type */
 Tensor *graph_reduce(Graph *g, Reduction kind, Tensor *x, int n, const int64_t *dims);
-Tensor *graph_cumsum(Graph *g, Tensor *x, int dim);
+Tensor *graph_scan(Graph *g, GraphOp op, Tensor *x, int dim);
 Tensor *graph_permute(Graph *g, Tensor *x, const int64_t *dims);
 Tensor *graph_reshape(Graph *g, Tensor *x, int rank, const Size *const *size);
 Tensor *graph_expand(Graph *g, Tensor *x, int rank, const Size *const *size); /* new leading dims, too */

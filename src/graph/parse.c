@@ -136,7 +136,7 @@ static const Size *size(Parser *p) {
   }
 }
 
-static int sizes(Parser *p, const Size **out, const char *close) { /* behind the opening bracket */
+static int sizes(Parser *p, const Size **out, const char *close) { /* after the opening bracket */
   int n = 0;
   if (take(p, close)) return 0;
   do {
@@ -281,6 +281,12 @@ static void check_counts(Parser *p, Span place, const Tensor *t) {
   bool first = true; /* dims[0] is a dim of the operand */
   switch (t->op) {
     case GRAPH_CUMSUM:
+    case GRAPH_CUMPROD:
+    case GRAPH_CUMMAX:
+    case GRAPH_CUMMIN:
+    case GRAPH_CUMARGMAX:
+    case GRAPH_CUMARGMIN:
+    case GRAPH_CUMLOGSUMEXP:
     case GRAPH_CONCAT:
     case GRAPH_GATHER:
     case GRAPH_SCATTER: dims = 1; break;
@@ -391,7 +397,7 @@ Graph *graph_parse(Context *cx, const Source *text) {
   }
   results(p);
   space(p);
-  if (p->at < p->end) diag_fail(cx, here(p), "text behind the graph");
+  if (p->at < p->end) diag_fail(cx, here(p), "text after the graph");
   p->g->place = (Span){0};
   return p->g;
 }

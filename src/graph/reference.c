@@ -159,10 +159,31 @@ static void reduce(Run *r, const Tensor *t, double *out) {
   if (arg) free(best);
 }
 
-static void cumsum(Run *r, const Tensor *t, double *out) {
+static double joined(GraphOp op, double so_far, double v) {
+  double most = fmax(so_far, v), least = fmin(so_far, v);
+  bool nan = so_far != so_far || v != v;
+  switch (op) {
+    case GRAPH_CUMSUM: return so_far + v;
+    case GRAPH_CUMPROD: return so_far * v;
+    case GRAPH_CUMLOGSUMEXP: return nan ? NAN : most + log1p(exp(least == most ? 0 : least - most));
+    default: return nan ? NAN : op == GRAPH_CUMMAX || op == GRAPH_CUMARGMAX ? most : least;
+  }
+}
+
+static void scan(Run *r, const Tensor *t, double *out) {
   const Array *x = &r->arrays[t->in[0]->id];
   int64_t stride = x->stride[t->dims[0]], size = x->size[t->dims[0]];
-  for (int64_t i = 0; i < x->n; i++) out[i] = x->at[i] + (i / stride % size ? out[i - stride] : 0);
+  bool index = t->op == GRAPH_CUMARGMAX || t->op == GRAPH_CUMARGMIN;
+  for (int64_t i = 0; i < x->n; i++) {
+    int64_t place = i / stride % size;
+    double v = x->at[i];
+    if (!place) out[i] = index ? 0 : v;
+    else if (!index) out[i] = joined(t->op, out[i - stride], v);
+    else {
+      double last = out[i - stride], best = joined(t->op, x->at[i + ((int64_t)last - place) * stride], v);
+      out[i] = v != v || v == best ? (double)place : last;
+    }
+  }
 }
 
 static void gather_scatter(Run *r, const Tensor *t, double *out) {
@@ -232,7 +253,7 @@ static void compute(Run *r, const Tensor *t, double *out) {
       }
       break;
     case CLASS_REDUCE: reduce(r, t, out); break;
-    case CLASS_SCAN: cumsum(r, t, out); break;
+    case CLASS_SCAN: scan(r, t, out); break;
     case CLASS_MEMORY: gather_scatter(r, t, out); break;
     case CLASS_PRODUCT: product(r, t, out); break;
   }

@@ -25,6 +25,12 @@ int graph_point_named(const char *name) {
   return -1;
 }
 
+int graph_scan_named(const char *name) {
+  for (int i = 0; i < GRAPH_OP_COUNT; i++)
+    if (graph_ops[i].group == CLASS_SCAN && !strcmp(graph_ops[i].name, name)) return i;
+  return -1;
+}
+
 int graph_reduction_named(const char *name) {
   for (int i = 0; i < REDUCE_COUNT; i++)
     if (!strcmp(graph_reductions[i], name)) return i;

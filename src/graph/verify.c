@@ -23,7 +23,13 @@ Tensor *graph_again(Graph *g, const Tensor *t) {
       if (t->point == POINT_CONVERT) return graph_convert(g, t->in[0], t->dtype);
       return graph_point(g, t->point, t->in_count, t->in);
     case GRAPH_REDUCE: return graph_reduce(g, (Reduction)t->attr[0], t->in[0], t->dim_count, t->dims);
-    case GRAPH_CUMSUM: return graph_cumsum(g, t->in[0], (int)t->dims[0]);
+    case GRAPH_CUMSUM:
+    case GRAPH_CUMPROD:
+    case GRAPH_CUMMAX:
+    case GRAPH_CUMMIN:
+    case GRAPH_CUMARGMAX:
+    case GRAPH_CUMARGMIN:
+    case GRAPH_CUMLOGSUMEXP: return graph_scan(g, t->op, t->in[0], (int)t->dims[0]);
     case GRAPH_PERMUTE: return graph_permute(g, t->in[0], t->dims);
     case GRAPH_RESHAPE: return graph_reshape(g, t->in[0], t->rank, t->size);
     case GRAPH_EXPAND: return graph_expand(g, t->in[0], t->rank, t->size);

@@ -45,7 +45,7 @@ bool run_too_deep(Run *run) {
 /* ---- the debugger's hook ----------------------------------------------------------------------------------------- */
 
 const void *interp_value(const InterpFrame *frame, const Value *v) {
-  while (v->forward) v = v->forward;
+  while (v->replacement) v = v->replacement;
   if (frame->computed && !frame->computed[v->id]) return NULL;
   int64_t offset = frame->plan->offset[plan_root(v)->id];
   return offset < 0 ? NULL : frame->plan->values + offset;
@@ -170,7 +170,7 @@ static bool yield_permutes(const Op *op) {
 int64_t scratch_for(const Op *op) {
   if (!yield_permutes(op)) return 0;
   int64_t bytes = 0;
-  for (int i = 0; i < op->out_count; i++) bytes += (plan_type_bytes(op->out[i]->type) + 63) & ~63LL;
+  for (int i = 0; i < op->out_count; i++) bytes += align_up(plan_type_bytes(op->out[i]->type), 64);
   return bytes;
 }
 
@@ -200,12 +200,12 @@ bool run_for(Run *run, const Node *node, int64_t n) {
       char *at = scratch;
       for (int k = 0; k < op->out_count; k++) {
         copy_value(at, body->results[k], op->out[k]);
-        at += (plan_type_bytes(op->out[k]->type) + 63) & ~63LL;
+        at += align_up(plan_type_bytes(op->out[k]->type), 64);
       }
       at = scratch;
       for (int k = 0; k < op->out_count; k++) {
         copy_value(body->args[k + 1], at, op->out[k]);
-        at += (plan_type_bytes(op->out[k]->type) + 63) & ~63LL;
+        at += align_up(plan_type_bytes(op->out[k]->type), 64);
       }
     } else {
       for (int k = 0; k < op->out_count; k++) copy_value(body->args[k + 1], body->results[k], yield->in[k]);

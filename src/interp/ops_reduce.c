@@ -71,7 +71,7 @@ static void put_lanes(char *to, const char *lanes, int64_t n, int64_t stride, in
 /* A copy of each operand, which the levels of the tree shrink in place. */
 int64_t scratch_reduce(const Op *op) {
   int64_t bytes = 0;
-  for (int k = 0; k < op->in_count; k++) bytes += (plan_type_bytes(op->in[k]->type) + 63) & ~63LL;
+  for (int k = 0; k < op->in_count; k++) bytes += align_up(plan_type_bytes(op->in[k]->type), 64);
   return bytes;
 }
 
@@ -118,7 +118,7 @@ bool run_reduce(Run *run, const Node *node, int64_t unused) {
     int64_t bytes = plan_type_bytes(op->in[k]->type);
     work[k] = at;
     memcpy(at, node->in[k], (size_t)bytes);
-    at += (bytes + 63) & ~63LL;
+    at += align_up(bytes, 64);
   }
   run->scratch += node->scratch;
   if (node->body[0]->lanes) run_captures(node->body[0]);

@@ -29,7 +29,7 @@ const Value *plan_same_elements(const Op *op) {
 }
 
 static const Value *resolve(const Value *v) {
-  while (v->forward) v = v->forward;
+  while (v->replacement) v = v->replacement;
   return v;
 }
 

@@ -294,8 +294,8 @@ static void make_node(Planner *pl, Code *code, const Op *op) {
     *c = (Const){op, p->offset[op->out[0]->id], lanes ? LANES : type_numel(op->out[0]->type), pl->consts};
     pl->consts = c;
   }
-  bool nothing = op->code == OP_CONST || plan_same_elements(op) || op_info[op->code].effect == EFFECT_END;
-  if (!nothing || (p->keep_values && op_info[op->code].effect != EFFECT_END)) {
+  bool nothing = op->code == OP_CONST || plan_same_elements(op) || op_info[op->code].effect == EFFECT_TERMINATOR;
+  if (!nothing || (p->keep_values && op_info[op->code].effect != EFFECT_TERMINATOR)) {
     Node *node = &code->nodes[code->count++];
     node->op = op;
     node->n = op->out_count ? type_numel(op->out[0]->type) : op->in_count ? type_numel(op->in[0]->type) : 1;
@@ -356,7 +356,7 @@ static Code *make_code(Planner *pl, const Block *block, bool lanes) {
   code->work = 64;
   for (int i = 0; i < code->count; i++) code->work += 64 + code->nodes[i].n;
   const Op *end = block->last;
-  if (!pl->plan->failed && end && op_info[end->code].effect == EFFECT_END)
+  if (!pl->plan->failed && end && op_info[end->code].effect == EFFECT_TERMINATOR)
     code->results = places_of(pl, end->in, end->in_count);
   pl->captures = outer;
   pl->capture_count = outer_count;

@@ -1,6 +1,6 @@
 /* How a load or store meets memory.
  *
- * What is known of addresses are the pointers' facts (tile/analysis/axis_info.c), dim by dim: runs in which each
+ * What is known of addresses is the pointers' axis info (tile/analysis/axis_info.c), dim by dim: runs in which each
  * element lies after the last, what divides a run's first address, groups of equal addresses. So each vector of a
  * layout, a bit of the flat index, either moves within a run (by so many bytes), or stays at the same address, or goes
  * who knows where:
@@ -144,14 +144,14 @@ const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mas
   order_dims(ptr, order);
   int64_t share = type_numel(t) / (32 * (int64_t)num_warps), wide = rank ? widest(ptr, mask, order[0], 16) : 1;
   wide = least(least(wide, vector), share < 1 ? 1 : share);
-  Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(t))};
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(num_warps), .out_bits = log2_floor(type_numel(t))};
   Deal left = {{0}, {0}};
   for (int d = 0; d < rank; d++) {
     left.next[d] = layout_dim_shift(t, d);
-    left.end[d] = left.next[d] + bits_of(t->shape[d]);
+    left.end[d] = left.next[d] + log2_floor(t->shape[d]);
   }
   uint32_t threads[F2_MAX] = {0};
-  if (rank) l.reg_bits = deal(&left, order[0], bits_of(wide), l.basis);
+  if (rank) l.reg_bits = deal(&left, order[0], log2_floor(wide), l.basis);
   for (int i = 0; i < rank; i++) n += deal(&left, order[i], l.lane_bits - n, threads + n);
   for (int i = 0, warps = 0; i < rank; i++)
     warps += deal(&left, order[slow_warps ? rank - 1 - i : i], l.warp_bits - warps, threads + l.lane_bits + warps);
@@ -162,4 +162,28 @@ const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mas
 
 const Layout *access_layout(Context *cx, const Value *ptr, const Value *mask, int num_warps) {
   return access_layout_with(cx, ptr, mask, num_warps, 16, false);
+}
+
+/* ---- rings of a thread's own ------------------------------------------------------------------------------------- */
+
+typedef struct RingUser {
+  const Value *ring;
+  OpCode code;
+  Op *found;
+} RingUser;
+
+static void find_user(Op *op, void *arg) {
+  RingUser *u = arg;
+  if (!u->found && op->code == u->code && op->in[op->code == OP_RING_COPY] == u->ring) u->found = op;
+}
+
+Op *layout_ring_user(const Func *f, const Value *ring, OpCode code) {
+  RingUser u = {ring, code, NULL};
+  tile_walk(f->body, find_user, &u);
+  return u.found;
+}
+
+int64_t layout_own_bytes(const Type *t, int num_warps) {
+  int64_t tile = type_numel(t) * type_elem_bytes(t), least = 16 * 32 * num_warps;
+  return tile > least ? tile : least;
 }

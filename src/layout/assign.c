@@ -82,7 +82,7 @@ static Value *held_in(Chooser *c, Value *v, const Layout *l, Op *op) {
   Block *block = v->def ? v->def->block : v->block;
   Op *place = ancestor_in(op, block);
   Builder b = {.func = c->f, .block = block, .before = place, .span = op->span};
-  Value *moved = build_op(&b, OP_RELAYOUT, 1, &v, 1, &v->type)->out[0];
+  Value *moved = build_op(&b, OP_CONVERT_LAYOUT, 1, &v, 1, &v->type)->out[0];
   moved->axis = v->axis;
   moved->name = v->name;
   hold(c, n, moved, l);
@@ -119,9 +119,28 @@ static const Layout *first_held(const Chooser *c, const Op *op, const Type *like
   return NULL;
 }
 
+/* Threads read what they have copied: in one layout, of at most the bytes that gpu/async_loads.c counts on. */
+static const Layout *own_layout(Chooser *c, const Op *ring) {
+  const Op *copy = layout_ring_user(c->f, ring->out[0], OP_RING_COPY);
+  const Value *tile = layout_ring_user(c->f, ring->out[0], OP_RING_LOAD)->out[0], *ptr = copy->in[0],
+              *mask = op_mask(copy);
+  const Layout *want = wanted(c, tile), *best = access_layout(c->cx, ptr, mask, c->num_warps);
+  int64_t bytes = type_elem_bytes(tile->type), threads = 32 * c->num_warps;
+  int dim;
+  if (want == best || access_vector(ptr, mask, want, 16, &dim) * bytes < 4 ||
+      layout_registers(want) * threads * bytes > layout_own_bytes(tile->type, c->num_warps))
+    return best;
+  double apart = access_cost(ptr, mask, best, false) + convert_layout_price(c, best, want, tile->type);
+  return access_cost(ptr, mask, want, false) <= apart ? want : best;
+}
+
 static void assign_memory(Chooser *c, Op *op) {
-  const Client *k = op->note;
+  const Anchor *k = op->note;
   if (!k) return; /* of scalars */
+  if (op->code == OP_RING_COPY && op->in[1]->def->attr[2]) {
+    take_all(c, op, own_layout(c, op->in[1]->def));
+    return;
+  }
   const Value *mask = op_mask(op);
   const Layout *options[6] = {0}, *best = NULL;
   int n = 0;
@@ -278,6 +297,7 @@ static void assign_op(Chooser *c, Op *op) {
       give_all(op, wanted(c, op->out[0]));
       return;
     case OP_RING_READ: give_all(op, wanted(c, op->out[0])); return;
+    case OP_RING_LOAD: give_all(op, own_layout(c, op->in[0]->def)); return;
     case OP_HISTOGRAM: {
       const Layout *l = first_held(c, op, NULL);
       take_all(c, op, l ? l : layout_default(c->cx, op->in[0]->type, c->num_warps));

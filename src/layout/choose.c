@@ -5,7 +5,7 @@
  *
  *   1. layout/constraints.c finds which values hang together, and which are cheap and stay out of it.
  *   2. dot's layouts propagate along the constraints, heaviest dot first (bytes x 10^depth of loops).
- *   3. Then accesses, heaviest first: each floods to what has no layout yet. Of the layouts that the accesses so
+ *   3. Then accesses, heaviest first: each is propagated to what has no layout yet. Of the layouts that the accesses so
  * reached would like best the one is taken with which the whole costs least: where an access is better off in a layout
  * of its own and a conversion than in this one, it counts so.
  *   4. What is left (row maxima; tiles that are computed from nothing) gets the layout with which least is converted of
@@ -15,7 +15,7 @@
  * A row-wise softmax has one layout; a transpose has its load's or its store's, and one conversion; bf16 rows with f32
  * weights take 8 elements a thread, since two 16-byte loads of weights cost less than twice as many loads of rows.
  *
- * Each value is reached by a constant number of floods before it has its layout, so the whole is linear.
+ * Each value is reached by a constant number of propagations before it has its layout, so the whole is linear.
  */
 #include "layout/choose.h"
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static double tens(int depth) {
   return x;
 }
 
-/* ---- floods ------------------------------------------------------------------------------------------------------ */
+/* ---- propagation ------------------------------------------------------------------------------------------------- */
 
 static void reach(Chooser *c, Value *v, const Layout *l) {
   if (!l || !is_tensor(v)) return;
@@ -53,7 +53,7 @@ static double combine_cost(const Op *op, const Layout *l) { /* reduce, scan */
 
 /* What the operation costs when v, one of its values, has layout l. */
 static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
-  Client *k = op->note;
+  Anchor *k = op->note;
   if (!k || k->epoch == c->epoch) return;
   double cost = 0;
   if (op_is_access(op)) {
@@ -177,8 +177,11 @@ static void commit_best(Chooser *c, const Candidates *list, double least) {
 
 /* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
+static bool is_own_copy(const Op *op) { return op->code == OP_RING_COPY && op->in[1]->def->attr[2]; }
+
 /* The value whose layout is the access's own; NULL when all its tensors are cheap. */
 static Value *seed_of(Chooser *c, const Op *op) {
+  if (is_own_copy(op)) return layout_ring_user(c->f, op->in[1], OP_RING_LOAD)->out[0];
   if (op->code == OP_LOAD) return op->out[0];
   if (op->code == OP_RING_COPY) return c->node[op->in[0]->id].cheap ? NULL : op->in[0];
   static const int order[] = {1, 0, 2};
@@ -188,13 +191,17 @@ static Value *seed_of(Chooser *c, const Op *op) {
 }
 
 static void offer_best(Chooser *c, Candidates *list, const Op *op, Value *v, int64_t numel) {
-  const Client *k = op->note;
+  const Anchor *k = op->note;
   if (k && op_is_access(op) && k->best != c->node[v->id].trial && type_numel(v->type) == numel) offer(list, v, k->best);
 }
 
-static void settle(Chooser *c, const Client *k) {
+static void settle(Chooser *c, const Anchor *k) {
   Value *seed = seed_of(c, k->op);
   if (!seed || !is_tensor(seed) || c->node[seed->id].want) return;
+  if (is_own_copy(k->op)) {
+    commit(c, seed, k->best);
+    return;
+  }
   Candidates list = {1, {{seed, k->best, 1}}};
   if (seed->type->rank > 1)
     offer(&list, seed, access_layout_with(c->cx, k->op->in[0], op_mask(k->op), c->num_warps, 16, true));
@@ -213,7 +220,7 @@ static void settle(Chooser *c, const Client *k) {
 static bool is_product(const Op *op) { return op->code == OP_DOT || op->code == OP_TMEM_LOAD; }
 
 static int heavier(const void *a, const void *b) {
-  const Client *x = *(Client *const *)a, *y = *(Client *const *)b;
+  const Anchor *x = *(Anchor *const *)a, *y = *(Anchor *const *)b;
   if (is_product(x->op) != is_product(y->op)) return is_product(x->op) ? -1 : 1;
   return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->number - y->number;
 }
@@ -297,8 +304,8 @@ static void check_op(Op *op, void *arg) {
 /* A row's warps matter where rows are reduced, and to products that follow one another. */
 static bool wants_rows(const Chooser *c) {
   int products = 0;
-  for (int i = 0; i < c->clients.n; i++) {
-    const Op *op = c->clients.at[i]->op;
+  for (int i = 0; i < c->anchors.n; i++) {
+    const Op *op = c->anchors.at[i]->op;
     if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || (op->code == OP_DOT && products++))
       return true;
   }
@@ -308,18 +315,18 @@ static bool wants_rows(const Chooser *c) {
 void layout_choose(Func *f, int warps, DotUnit unit) {
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
     diag_fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
-  tile_resolve(f);
+  tile_replace_uses(f);
   tile_walk(f->body, check_op, f);
   Chooser c = {.cx = f->cx, .f = f, .num_warps = warps, .unit = unit};
   c.prices = NEW_N(f->cx->arena, Price, PRICES);
   constraints_build(&c);
   c.rows_first = wants_rows(&c);
-  Client **order = NEW_N(f->cx->arena, Client *, c.clients.n + 1);
-  for (int i = 0; i < c.clients.n; i++) order[i] = c.clients.at[i], order[i]->number = i;
-  if (c.clients.n) qsort(order, (size_t)c.clients.n, sizeof *order, heavier);
-  for (int i = 0; i < c.clients.n; i++)
+  Anchor **order = NEW_N(f->cx->arena, Anchor *, c.anchors.n + 1);
+  for (int i = 0; i < c.anchors.n; i++) order[i] = c.anchors.at[i], order[i]->number = i;
+  if (c.anchors.n) qsort(order, (size_t)c.anchors.n, sizeof *order, heavier);
+  for (int i = 0; i < c.anchors.n; i++)
     if (order[i]->op->code == OP_DOT) claim(&c, order[i]->op->out[0], layout_for_dot(&c, order[i]->op));
-  for (int i = 0; i < c.clients.n; i++) {
+  for (int i = 0; i < c.anchors.n; i++) {
     Op *op = order[i]->op;
     if (is_product(op)) {
       const Layout *own = op->code == OP_DOT ? layout_for_dot(&c, op) : layout_for_tmem(f->cx, op->out[0]->type, warps);

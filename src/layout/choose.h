@@ -1,8 +1,8 @@
 /* choose: what the files that choose layouts share. Private to src/layout; the contract is in layout.h.
  *
- *     choose.c   the order of events: anchors, floods, what is left
+ *     choose.c   the order of events: anchors, propagation, what is left
  *     layout/constraints.c    which values want the same layout, and how a layout goes from one to the next
- *     assign.c   writes the choice into the IR: Value.layout, copies of cheap values, relayout
+ *     assign.c   writes the choice into the IR: Value.layout, copies of cheap values, convert_layout
  *     dot.c      layouts of products
  *     access.c   what a load or store costs in a layout
  *     verify_layout.c  the rules, checked
@@ -29,8 +29,8 @@ typedef struct Node {
   float work; /* cheap: about how many instructions an element takes */
   int depth;  /* loops around it */
   int first_use, use_count;
-  const Layout *want; /* the choice */
-  const Layout *sum;  /* of a product's accumulator, wherever it is handed on: the product's; no flood brings another */
+  const Layout *want;  /* the choice */
+  const Layout *sum;   /* of a product's accumulator, wherever it is handed on: the product's, and no other */
   const Layout *trial; /* in the propagate numbered `epoch` */
   int epoch;
   Value **operands; /* cheap: as they were before the first copy */
@@ -38,14 +38,14 @@ typedef struct Node {
 } Node;
 
 /* An operation that cares which layout it gets; at op->note while the pass runs. */
-typedef struct Client {
+typedef struct Anchor {
   Op *op;
   int depth, epoch;
   int number;         /* in program order */
   double weight;      /* bytes x 10^depth */
   const Layout *best; /* loads, stores, atomics: access_layout */
   double best_cost;
-} Client;
+} Anchor;
 
 typedef struct Price {
   const Layout *from, *to;
@@ -61,7 +61,7 @@ typedef struct Chooser {
   Node *node;
   int node_count; /* values that the pass makes have ids from here on */
   Use *uses;
-  VEC(Client *) clients; /* in program order */
+  VEC(Anchor *) anchors; /* in program order */
   VEC(Value *) queue;    /* of the propagate */
   int epoch;
   double cost;   /* of the propagate so far */
@@ -71,11 +71,10 @@ typedef struct Chooser {
 enum { PRICES = 256 };
 
 static inline bool is_tensor(const Value *v) { return v->type->rank > 0; }
-static inline int bits_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
 static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_bits + l->warp_bits; }
 
 /* ---- layout/constraints.c ---------------------------------------------------------------------------------------- */
-void constraints_build(Chooser *c); /* nodes, uses, clients */
+void constraints_build(Chooser *c); /* nodes, uses, anchors */
 /* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or
  * cheap. */
 void constraints_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));

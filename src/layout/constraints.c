@@ -2,11 +2,11 @@
  *
  * Values are linked through operations: the operands and results of an addition should be held alike, so should a
  * loop's carried value in all its places; what trans makes of a value should be held as trans makes of its layout. A
- * layout given to one value floods along the constraints to all that hang together. Not linked are the operand and
+ * layout given to one value propagates along the constraints to all that hang together. Not joined are the operand and
  * result of reduce and of broadcast: there the smaller one has the slice of the larger one's layout, or is converted
  * (choose.c weighs that).
  *
- * Not linked, but left out of all floods, are cheap values: index arithmetic, masks, constants. They are made in
+ * Not joined, but left out of all propagation, are cheap values: index arithmetic, masks, constants. They are made in
  * whatever layout is asked for, in several if need be (assign.c).
  */
 #include "layout/choose.h"
@@ -67,7 +67,7 @@ static void weigh_value(Chooser *c, const Op *op) {
   n->work = (float)work;
 }
 
-/* ---- nodes, uses, clients ---------------------------------------------------------------------------------------- */
+/* ---- nodes, uses, anchors ---------------------------------------------------------------------------------------- */
 
 static bool is_anchor(const Op *op) {
   switch (op->code) {
@@ -115,15 +115,15 @@ static void visit_block(Chooser *c, const Block *b, int depth) {
     }
     weigh_value(c, op);
     if (tensors && is_anchor(op)) {
-      Client *k = NEW(c->cx->arena, Client);
-      *k = (Client){.op = op, .depth = depth, .weight = weight_of(op, depth)};
+      Anchor *k = NEW(c->cx->arena, Anchor);
+      *k = (Anchor){.op = op, .depth = depth, .weight = weight_of(op, depth)};
       if (op_is_access(op)) {
         const Value *mask = op_mask(op);
         k->best = access_layout(c->cx, op->in[0], mask, c->num_warps);
         k->best_cost = access_cost(op->in[0], mask, k->best, !op_is_load(op));
       }
       op->note = k;
-      vec_push(c->cx->arena, &c->clients, k);
+      vec_push(c->cx->arena, &c->anchors, k);
     }
     if (has_tensor_bodies(op))
       for (int i = 0; i < 2; i++)

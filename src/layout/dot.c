@@ -30,7 +30,7 @@ static Deal deal_begin(const Type *t) {
   Deal left = {{0}, {0}};
   for (int d = 0; d < t->rank; d++) {
     left.next[d] = layout_dim_shift(t, d);
-    left.end[d] = left.next[d] + bits_of(t->shape[d]);
+    left.end[d] = left.next[d] + log2_floor(t->shape[d]);
   }
   return left;
 }
@@ -49,9 +49,9 @@ static int deal(Deal *from, int d, int want, uint32_t *to) {
  * attention, have the same slices. */
 static const Layout *for_fma(Context *cx, const Type *acc, int num_warps) {
   int rank = acc->rank, m = rank - 2, n = rank - 1;
-  Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(acc))};
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(num_warps), .out_bits = log2_floor(type_numel(acc))};
   int each = l.out_bits - l.lane_bits - l.warp_bits;
-  int wide = bits_of(acc->shape[m]) + 6 - l.lane_bits - l.warp_bits, along_m = wide >= 4 ? 2 : wide >= 2 ? 1 : 0;
+  int wide = log2_floor(acc->shape[m]) + 6 - l.lane_bits - l.warp_bits, along_m = wide >= 4 ? 2 : wide >= 2 ? 1 : 0;
   if (along_m > each) along_m = each < 0 ? 0 : each;
   int along_n = each - along_m > 2 ? 2 : each - along_m < 0 ? 0 : each - along_m;
   Deal left = deal_begin(acc);
@@ -107,7 +107,7 @@ bool layout_mma_type(const Op *dot, bool fp8, Dtype as[2]) {
 }
 
 bool layout_is_mma(const Type *acc, const Layout *l) {
-  int n_bits = bits_of(acc->shape[acc->rank - 1]), m_bits = bits_of(acc->shape[acc->rank - 2]);
+  int n_bits = log2_floor(acc->shape[acc->rank - 1]), m_bits = log2_floor(acc->shape[acc->rank - 2]);
   if (m_bits < TILE_M || n_bits < TILE_N || l->reg_bits < 2) return false;
   uint32_t m = UINT32_C(1) << n_bits, inside = 7 | m * 15, lanes[] = {2, 4, m, m * 2, m * 4}, found = 0;
   if (memcmp(l->basis + l->reg_bits, lanes, sizeof lanes)) return false;
@@ -186,7 +186,7 @@ bool layout_takes_tmem(const Op *dot, int num_warps, bool int8) {
 
 /* Warps 0 to 3 reach a quarter of the lanes each, and so do the next four. */
 const Layout *layout_for_tmem(Context *cx, const Type *acc, int num_warps) {
-  Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(acc))};
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(num_warps), .out_bits = log2_floor(type_numel(acc))};
   Deal left = deal_begin(acc);
   uint32_t threads[F2_MAX] = {0};
   int at = 0, quarters = 2;
@@ -241,7 +241,7 @@ static bool is_for_groups(const Chooser *c, const Op *dot, bool *loaded) {
 /* As layout_is_wgmma_loaded wants it. */
 static const Layout *for_loads(Chooser *c, const Op *dot) {
   const Type *acc = dot->out[0]->type;
-  int rows = bits_of(acc->shape[0]), columns = bits_of(acc->shape[1]), warps = bits_of(c->num_warps),
+  int rows = log2_floor(acc->shape[0]), columns = log2_floor(acc->shape[1]), warps = log2_floor(c->num_warps),
       down = warps < rows - 4 ? warps : rows - 4, row = 0, column = 0;
   uint32_t m = (uint32_t)acc->shape[1], threads[F2_MAX];
   Layout l = {.lane_bits = 5, .warp_bits = warps, .out_bits = rows + columns};
@@ -261,7 +261,7 @@ static const Layout *for_loads(Chooser *c, const Op *dot) {
 static const Layout *for_mma(Chooser *c, const Op *dot) {
   const Type *acc = dot->out[0]->type;
   int rank = acc->rank, m = rank - 2, n = rank - 1;
-  Layout l = {.lane_bits = 5, .warp_bits = bits_of(c->num_warps), .out_bits = bits_of(type_numel(acc))};
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(c->num_warps), .out_bits = log2_floor(type_numel(acc))};
   Deal left = deal_begin(acc);
   uint32_t threads[F2_MAX] = {0};
   l.reg_bits += deal(&left, n, 1, l.basis);
@@ -287,14 +287,14 @@ static const Layout *for_mma(Chooser *c, const Op *dot) {
 
 const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand, int pack) {
   const Type *a = dot->in[0]->type, *out = dot->out[0]->type;
-  int m_bits = bits_of(out->shape[out->rank - 2]), n_bits = bits_of(out->shape[out->rank - 1]),
-      k_bits = bits_of(a->shape[a->rank - 1]);
+  int m_bits = log2_floor(out->shape[out->rank - 2]), n_bits = log2_floor(out->shape[out->rank - 1]),
+      k_bits = log2_floor(a->shape[a->rank - 1]);
   uint32_t columns = (UINT32_C(1) << n_bits) - 1, k = operand ? UINT32_C(1) << n_bits : 1;
   uint32_t above = (UINT32_C(1) << (m_bits + n_bits)) - 1, line = operand ? 1 : UINT32_C(1) << k_bits;
   Layout l = {.reg_bits = 0,
               .lane_bits = 5,
               .warp_bits = acc->warp_bits,
-              .out_bits = bits_of(type_numel(dot->in[operand]->type))};
+              .out_bits = log2_floor(type_numel(dot->in[operand]->type))};
   for (int i = 0; i < k_bits; i++)
     if (i < pack || i >= pack + 2) l.basis[l.reg_bits++] = k << i;
   uint32_t lines[F2_MAX]; /* the accumulator's vectors, as lines of the operand */

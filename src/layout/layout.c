@@ -101,11 +101,9 @@ uint32_t layout_copies(const Layout *l) {
   return copies;
 }
 
-static int log2_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
-
 int layout_dim_shift(const Type *t, int d) {
   int shift = 0;
-  for (int i = t->rank - 1; i > d; i--) shift += log2_of(t->shape[i]);
+  for (int i = t->rank - 1; i > d; i--) shift += log2_floor(t->shape[i]);
   return shift;
 }
 
@@ -125,14 +123,14 @@ static int deal(Deal *d, int dim, int want, uint32_t **to) {
 }
 
 const Layout *layout_blocked(Context *cx, const Type *t, const int *vector, const int *order, int num_warps) {
-  Layout l = {.lane_bits = 5, .warp_bits = log2_of(num_warps), .out_bits = log2_of(type_numel(t))};
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(num_warps), .out_bits = log2_floor(type_numel(t))};
   Deal d;
   for (int i = 0; i < t->rank; i++) {
     d.next[i] = layout_dim_shift(t, i);
-    d.end[i] = d.next[i] + log2_of(t->shape[i]);
+    d.end[i] = d.next[i] + log2_floor(t->shape[i]);
   }
   uint32_t regs[F2_MAX], threads[F2_MAX] = {0}, *reg = regs, *thread;
-  for (int i = 0; i < t->rank; i++) deal(&d, order[i], log2_of(vector[order[i]]), &reg);
+  for (int i = 0; i < t->rank; i++) deal(&d, order[i], log2_floor(vector[order[i]]), &reg);
   thread = threads;
   for (int i = 0, left = l.lane_bits; i < t->rank; i++) left -= deal(&d, order[i], left, &thread);
   thread = threads + l.lane_bits;
@@ -177,7 +175,7 @@ static const Layout *drop_bits(Context *cx, const Layout *l, int first, int coun
 }
 
 const Layout *layout_slice(Context *cx, const Type *t, const Layout *l, int axis) {
-  return drop_bits(cx, l, layout_dim_shift(t, axis), log2_of(t->shape[axis]));
+  return drop_bits(cx, l, layout_dim_shift(t, axis), log2_floor(t->shape[axis]));
 }
 
 /* trans: dim d of `to` is dim dims[d] of `from`. Or, `back`, the inverse. */
@@ -186,7 +184,7 @@ static const Layout *permute(Context *cx, const Op *op, const Layout *l, bool ba
   int to[F2_MAX] = {0};
   for (int d = 0; d < result->rank; d++) {
     int a = layout_dim_shift(from, (int)op->dims[d]), b = layout_dim_shift(result, d);
-    for (int i = 0; i < log2_of(result->shape[d]); i++) to[back ? b + i : a + i] = back ? a + i : b + i;
+    for (int i = 0; i < log2_floor(result->shape[d]); i++) to[back ? b + i : a + i] = back ? a + i : b + i;
   }
   return rename_bits(cx, l, to, l->out_bits);
 }
@@ -219,7 +217,7 @@ static const Layout *drop_register_bit(Context *cx, const Layout *l, int bit) {
 /* In cat's result, the bit of the index that says which operand. */
 static int cat_bit(const Op *op) {
   int axis = (int)op->attr[0];
-  return layout_dim_shift(op->out[0]->type, axis) + log2_of(op->in[0]->type->shape[axis]);
+  return layout_dim_shift(op->out[0]->type, axis) + log2_floor(op->in[0]->type->shape[axis]);
 }
 
 bool op_shares_layout(const Op *op) {
@@ -262,7 +260,7 @@ const Layout *layout_backward(Context *cx, const Op *op, int operand, const Layo
     case OP_TRANS: return permute(cx, op, l, true);
     case OP_BROADCAST: /* the highest bits first, so that those below keep their places */
       for (int d = 0; d < to->rank; d++)
-        if (from->shape[d] != to->shape[d]) l = drop_bits(cx, l, layout_dim_shift(to, d), log2_of(to->shape[d]));
+        if (from->shape[d] != to->shape[d]) l = drop_bits(cx, l, layout_dim_shift(to, d), log2_floor(to->shape[d]));
       return l;
     case OP_JOIN: return drop_register_bit(cx, l, 0);
     case OP_SPLIT: return add_register_bit(cx, l, 0, true);

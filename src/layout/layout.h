@@ -63,7 +63,7 @@ uint32_t layout_register_part(const Layout *l, int reg);  /* layout_element(l, r
 int layout_find_register(const Layout *l, uint32_t part); /* the register with that part, -1 when there is none */
 static inline int layout_registers(const Layout *l) { return 1 << l->reg_bits; }
 /* Bits of the thread id (lane, then warp) whose vectors are zero or depend on vectors before them (registers' first): a
- * mask. Threads that have these bits 0, the first holders, hold every element, each once. */
+ * mask. Threads that have these bits 0, the elected threads, hold every element, each once. */
 uint32_t layout_copies(const Layout *l);
 
 int layout_dim_shift(const Type *t, int d);
@@ -135,7 +135,7 @@ typedef struct Convert {
                  threads where that can be had); an access lies in one part */
   bool within_warp; /* SHARED: a warp reads only what it wrote: bar.warp.sync suffices */
 } Convert;
-/* Only the first holders of an element in `from` (layout_copies) need to write it; all threads read. */
+/* Only the elected threads of an element in `from` (layout_copies) need to write it; all threads read. */
 Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes);
 enum { CONVERT_SHARED_LIMIT = 96 << 10 }; /* what convert_plan takes */
 Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int shared_limit);
@@ -151,8 +151,8 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
 
 /* ---- choose.c: a layout for every tensor ------------------------------------------------------------------------- */
 
-/* Gives every tensor value its `layout` and inserts `relayout` operations where an operation wants an operand in
- * another. f is optimised and has facts. Afterwards:
+/* Gives every tensor value its `layout` and inserts `convert_layout` operations where an operation wants an operand in
+ * another. f is optimised and has axis info. Afterwards:
  * - elementwise operations, select, load, store, atomics, assert, map, asm: tensor operands and results share one
  * layout; print: operands of one shape do;
  * - broadcast: the operand's layout is layout_backward of the result's; expand_dims, reshape, trans, join, cat
@@ -219,12 +219,18 @@ const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, 
 /* ---- access.c: how a load or store meets memory ------------------------------------------------------------------ */
 
 /* How many consecutive registers of `l` may go in one access of at most `max_bytes` bytes: a power of two, at least 1.
- * From the pointer's facts (contiguity, alignment) and the mask's (constancy). *dim is the dim along which they run. */
+ * From the pointer's axis info (contiguity, alignment) and the mask's (constancy). *dim is the dim along which they
+ * run. */
 int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_bytes, int *dim);
 /* The layout in which this access is widest and coalesced. */
 const Layout *access_layout(Context *cx, const Value *ptr, const Value *mask, int num_warps);
-/* Sectors (32 bytes) that one warp's access touches, over the fewest that its bytes need; 1.0 is perfect. Where facts
- * do not tell, apart. */
+/* Sectors (32 bytes) that one warp's access touches, over the fewest that its bytes need; 1.0 is perfect. Where axis
+ * info does not tell, apart. */
 double access_sectors(const Value *ptr, const Layout *l, int vector);
+
+/* Of a ring whose tiles threads read as they copied them: the first operation that copies to it, or takes a tile. */
+Op *layout_ring_user(const Func *f, const Value *ring, OpCode code);
+/* Bytes that a slot of it takes at most: those of the tile, or 16 of each thread. */
+int64_t layout_own_bytes(const Type *t, int num_warps);
 
 #endif

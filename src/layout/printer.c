@@ -1,6 +1,6 @@
-/* Layouts for people: a line, a picture, and a Func's text with the layouts beside it.
+/* Layouts for people: a line, a drawing, and a Func's text with the layouts beside it.
  *
- * A picture shows which warp, lane and registers hold the corner of a tensor. Elements of a row that one thread has in
+ * A drawing shows which warp, lane and registers hold the corner of a tensor. Elements of a row that one thread has in
  * consecutive registers are one cell, which names the first of them. What does not fit is shown at powers of two, which
  * is all there is to know of a linear map:
  *
@@ -17,8 +17,6 @@
 
 enum { MAX_LINES = 16, MAX_WIDTH = 100, CELL = 32 };
 
-static int log2_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
-
 void layout_print(Buf *out, const Layout *l) {
   for (int i = 0; i <= l->reg_bits + l->lane_bits + l->warp_bits; i++) {
     if (i == 0) buf_puts(out, "reg");
@@ -30,15 +28,15 @@ void layout_print(Buf *out, const Layout *l) {
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-typedef struct Picture {
+typedef struct Drawing {
   const Layout *layout;
-  F2Map holder;      /* element -> register, lane, warp of the first holder */
+  F2Map holder;      /* element -> register, lane, warp of the elected thread */
   int run;           /* elements of the last dim in a cell */
   int rows, columns; /* columns: of cells */
   int row_shift, width, label_width;
-} Picture;
+} Drawing;
 
-static void name_place(const Picture *p, uint32_t place, char cell[CELL]) {
+static void name_place(const Drawing *p, uint32_t place, char cell[CELL]) {
   const Layout *l = p->layout;
   int reg = (int)(place & ((UINT32_C(1) << l->reg_bits) - 1)), lane = (int)(place >> l->reg_bits & 31);
   int warp = (int)(place >> (l->reg_bits + l->lane_bits)), n = 0;
@@ -46,19 +44,19 @@ static void name_place(const Picture *p, uint32_t place, char cell[CELL]) {
   snprintf(cell + n, (size_t)(CELL - n), "l%d r%d", lane, reg);
 }
 
-static void put_cell(const Picture *p, uint32_t element, char cell[CELL]) {
+static void put_cell(const Drawing *p, uint32_t element, char cell[CELL]) {
   name_place(p, f2_apply(&p->holder, element), cell);
 }
 
 /* Which of n rows or columns to show, -1 for "...": all when they fit into `most`, else 0 .. 2^k, "...", 2^(k+1), ...,
  * n / 2. */
 static int choose_shown(int n, int most, int *shown) {
-  int count = 0, k = log2_of(n) - 1;
+  int count = 0, k = log2_floor(n) - 1;
   if (n <= most) {
     for (; count < n; count++) shown[count] = count;
     return count;
   }
-  while (k > 0 && (1 << k) + 1 + log2_of(n) - k > most) k--;
+  while (k > 0 && (1 << k) + 1 + log2_floor(n) - k > most) k--;
   for (; count <= 1 << k; count++) shown[count] = count;
   if (k && count < most) shown[count++] = -1;
   for (int power = 2 << k; power < n && count < most; power *= 2) shown[count++] = power;
@@ -91,11 +89,11 @@ static void put_head(Buf *out, const Type *t, const Layout *l) {
 }
 
 /* One more line for each dim that is not drawn: where its powers of two are. */
-static void put_other_dims(Buf *out, const Type *t, const Picture *p) {
+static void put_other_dims(Buf *out, const Type *t, const Drawing *p) {
   for (int d = 0; d < t->rank - 2 && d < 2; d++) {
     if (t->shape[d] == 1) continue;
     buf_printf(out, "  along dim %d,", d);
-    int bits = log2_of(t->shape[d]), shift = layout_dim_shift(t, d);
+    int bits = log2_floor(t->shape[d]), shift = layout_dim_shift(t, d);
     for (int i = 0; i < bits && i < 5; i++) {
       char cell[CELL];
       put_cell(p, UINT32_C(1) << (shift + i), cell);
@@ -106,7 +104,7 @@ static void put_other_dims(Buf *out, const Type *t, const Picture *p) {
 }
 
 /* Of cells: no number in one is more than all bits of those at powers of two together. */
-static void find_width(Picture *p) {
+static void find_width(Drawing *p) {
   const Layout *l = p->layout;
   char cell[CELL];
   uint32_t places = 0;
@@ -120,7 +118,7 @@ static void find_width(Picture *p) {
 }
 
 /* Row -1 is the head: which columns. */
-static void put_row(Buf *out, const Picture *p, int row, const int *shown, int n) {
+static void put_row(Buf *out, const Drawing *p, int row, const int *shown, int n) {
   char cell[CELL] = "";
   if (row >= 0 && p->rows > 1) snprintf(cell, sizeof cell, "%d", row);
   buf_printf(out, "  %*s", p->label_width, cell);
@@ -136,15 +134,15 @@ static void put_row(Buf *out, const Picture *p, int row, const int *shown, int n
 
 void layout_draw(Buf *out, const Type *t, const Layout *l) {
   put_head(out, t, l);
-  Picture p = {.layout = l, .run = 1, .rows = 1, .columns = 1};
+  Drawing p = {.layout = l, .run = 1, .rows = 1, .columns = 1};
   F2Map map = layout_map(l);
   if (!t->rank || !f2_invert(&map, &p.holder)) return;
   int last = t->rank - 1, others = 0;
   for (int d = 0; d < last - 1 && d < 2; d++) others += t->shape[d] > 1;
-  p.run = run_length(l, 0, log2_of(t->shape[last]));
+  p.run = run_length(l, 0, log2_floor(t->shape[last]));
   p.columns = t->shape[last] / p.run;
   if (t->rank > 1) p.rows = t->shape[last - 1];
-  p.row_shift = log2_of(t->shape[last]);
+  p.row_shift = log2_floor(t->shape[last]);
 
   int shown_rows[MAX_LINES], shown[MAX_WIDTH];
   int rows = choose_shown(p.rows, MAX_LINES - 2 - others, shown_rows);
@@ -164,7 +162,7 @@ void layout_draw(Buf *out, const Type *t, const Layout *l) {
 
 /* ---- a Func's text ----------------------------------------------------------------------------------------------- */
 
-/* the first type that has it: for the picture */
+/* the first type that has it: for the drawing */
 typedef struct Named {
   const Layout *layout;
   const Type *type;
@@ -244,7 +242,7 @@ static void note_op(Buf *out, const Op *op, void *arg) {
   for (int i = first->index + 1; is_result && i < op->out_count; i++)
     if (op->out[i]->layout && op->out[i]->layout != op->out[i - 1]->layout)
       buf_printf(out, " L%d", number_of(n, op->out[i]));
-  if (op->code == OP_RELAYOUT) note_convert_layout(n, out, op);
+  if (op->code == OP_CONVERT_LAYOUT) note_convert_layout(n, out, op);
   if (op->code == OP_REDUCE && is_result) buf_printf(out, " of L%d", number_of(n, op->in[0]));
   if ((op->code == OP_LOAD || op->code == OP_STORE) && op->in[0]->layout) note_access(out, op);
 }
@@ -257,17 +255,17 @@ void layout_print_func(Buf *out, const Func *f) {
   if (n.conversions) buf_printf(out, " at a cost of %d", n.cost);
   buf_putc(out, '\n');
   for (int i = 0; i < n.layouts.n; i++) {
-    Buf picture = {.arena = f->cx->arena};
+    Buf drawing = {.arena = f->cx->arena};
     buf_printf(out, "//\n// L%d: ", i);
     layout_print(out, n.layouts.at[i].layout);
     buf_putc(out, '\n');
-    layout_draw(&picture, n.layouts.at[i].type, n.layouts.at[i].layout);
-    for (const char *line = picture.at; line && *line;) {
+    layout_draw(&drawing, n.layouts.at[i].type, n.layouts.at[i].layout);
+    for (const char *line = drawing.at; line && *line;) {
       const char *end = strchr(line, '\n');
       buf_puts(out, "//   ");
       buf_write(out, line, (size_t)(end - line) + 1);
       line = end + 1;
     }
-    buf_destroy(&picture);
+    buf_destroy(&drawing);
   }
 }

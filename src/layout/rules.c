@@ -58,7 +58,9 @@ static bool holds_low_bits(const Layout *l, int count) {
 }
 
 /* How many of the lowest bits of the index must lie in registers: those of elements that one thread needs together. */
-static int together(const Op *op) { return op->code == OP_MAP ? bits_of(op->attr[0]) : op->code == OP_SPLIT ? 1 : 0; }
+static int together(const Op *op) {
+  return op->code == OP_MAP ? log2_floor(op->attr[0]) : op->code == OP_SPLIT ? 1 : 0;
+}
 
 bool layout_suits(const Op *op, const Layout *l) {
   switch (op->code) {
@@ -134,9 +136,9 @@ const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int ax
 /* The bits of the axis go to lanes and warps that hold copies, else to registers, where they are added up without
  * talking to anyone. */
 const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis) {
-  int first = layout_dim_shift(t, axis), count = bits_of(t->shape[axis]), bit = first;
+  int first = layout_dim_shift(t, axis), count = log2_floor(t->shape[axis]), bit = first;
   Layout w = *l;
-  w.out_bits = bits_of(type_numel(t));
+  w.out_bits = log2_floor(type_numel(t));
   uint32_t low = (UINT32_C(1) << first) - 1;
   for (int i = 0; i < layout_inputs(&w); i++) w.basis[i] = (w.basis[i] & low) | (w.basis[i] & ~low) << count;
   for (int i = w.reg_bits; i < layout_inputs(&w) && bit < first + count; i++)

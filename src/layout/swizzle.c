@@ -90,12 +90,10 @@ static Side side_of(const Layout *l, uint32_t idle) {
   return s;
 }
 
-static int log2_of(int n) { return n > 1 ? 31 - __builtin_clz((unsigned)n) : 0; }
-
 /* Lanes of one wavefront: all, or the half or quarter warp that goes at once when each accesses 8 or 16 bytes. */
 static Space group(const Side *s, int vector, int elem_bytes) {
   Space g = {0};
-  int lanes = s->layout->lane_bits - log2_of(vector * elem_bytes / 4);
+  int lanes = s->layout->lane_bits - log2_floor(vector * elem_bytes / 4);
   for (int i = 0; i < lanes; i++)
     if (!(s->idle >> i & 1)) space_add(&g, s->layout->basis[s->layout->reg_bits + i]);
   return g;
@@ -183,7 +181,7 @@ static Space rows(const Space *u, const Space *w, const Space *p, const Space *q
 
 static void find_basis(Swizzle *z, const Side *write, const Side *read, int elem_bytes) {
   const Side *longer = z->long_write ? write : read, *shorter = z->long_write ? read : write;
-  int bits = write->layout->out_bits, row = log2_of(128 / elem_bytes), word = log2_of(4 / elem_bytes);
+  int bits = write->layout->out_bits, row = log2_floor(128 / elem_bytes), word = log2_floor(4 / elem_bytes);
   Space p = group(longer, 1 << (z->v.n + z->e.n), elem_bytes), q = group(shorter, 1 << z->v.n, elem_bytes);
   int in_word = z->v.n >= word ? 0 : z->v.n + z->e.n >= word ? word - z->v.n : z->e.n; /* how much of E */
   Space u = banks_and_rows(z, longer, shorter, &q, in_word, bits);
@@ -218,7 +216,7 @@ static void find_basis(Swizzle *z, const Side *write, const Side *read, int elem
 /* log2 of the wavefronts that a group of lanes takes: distinct words over distinct banks. */
 static int conflict_bits(const Side *s, const F2Map *swizzle, int vector, int elem_bytes) {
   Space lanes = group(s, vector, elem_bytes), words = {0}, banks = {0};
-  for (int i = 0; i < lanes.n + log2_of(vector); i++) {
+  for (int i = 0; i < lanes.n + log2_floor(vector); i++) {
     uint32_t offset = i < lanes.n ? f2_apply(swizzle, lanes.vector[i]) : UINT32_C(1) << (i - lanes.n);
     uint32_t at = (uint32_t)((uint64_t)offset * (uint32_t)elem_bytes / 4);
     space_add(&words, at);
@@ -282,7 +280,7 @@ static int *access_order(Context *cx, const Layout *l, const Swizzle *z, const F
 
 void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_limit) {
   Side write = side_of(c->from, layout_copies(c->from)), read = side_of(c->to, 0);
-  int widest = log2_of(16 / elem_bytes), best_time = 0;
+  int widest = log2_floor(16 / elem_bytes), best_time = 0;
   Space v = common_vector(&write, &read, widest);
   Swizzle best = {0};
   for (int w = 0; w < 2; w++) {

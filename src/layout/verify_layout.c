@@ -53,7 +53,7 @@ static void check_value(const Check *k, const Op *op, const Value *v) {
   if (!l) bad(k, op, "a tensor has no layout");
   if (l->lane_bits != k->lane_bits || l->warp_bits != k->warp_bits)
     bad(k, op, "\"%s\" is not for these threads", show(k, l));
-  if (l->out_bits != bits_of(type_numel(v->type))) bad(k, op, "\"%s\" has %d bits", show(k, l), l->out_bits);
+  if (l->out_bits != log2_floor(type_numel(v->type))) bad(k, op, "\"%s\" has %d bits", show(k, l), l->out_bits);
   F2Map whole = layout_map(l), regs = f2_columns(&whole, 0, l->reg_bits);
   if (f2_rank(&whole) != l->out_bits) bad(k, op, "\"%s\" does not cover the tensor", show(k, l));
   if (f2_rank(&regs) != l->reg_bits) bad(k, op, "\"%s\" holds elements twice", show(k, l));
@@ -150,6 +150,6 @@ static void find_threads(Op *op, void *arg) {
 void layout_verify(const Func *f) {
   Check k = {.cx = f->cx, .f = f, .lane_bits = -1};
   tile_walk(f->body, find_threads, &k);
-  if (k.lane_bits < 0) k.lane_bits = 5, k.warp_bits = bits_of(f->num_warps);
+  if (k.lane_bits < 0) k.lane_bits = 5, k.warp_bits = log2_floor(f->num_warps);
   check_block(&k, f->body);
 }

@@ -95,7 +95,7 @@ static void copy_close(nereid_device *d, Copy *c) {
 static nereid_status copy_open(nereid_device *d, int64_t bytes, Copy *c, nereid_error **error) {
   const int64_t unit = COPY_BLOCK * 4;
   if (bytes <= 0) bytes = nereid_bench_bytes(d);
-  c->bytes = (bytes + unit - 1) / unit * unit;
+  c->bytes = align_up(bytes, unit);
   nereid_status status = nereid_alloc(d, c->bytes, &c->from, error);
   if (!status) status = nereid_alloc(d, c->bytes, &c->to, error);
   if (!status) status = nereid_fill_async(d, NULL, c->from, 1, c->bytes, error);

@@ -1,7 +1,7 @@
 /* Measuring a machine's ceilings, by the kernels of kernels/roofline.py, which the library carries as text.
  *
- * Each kernel repeats its work `turns` times, and turns grow until a trial is long enough to be timed. Of several
- * trials the shortest counts: a ceiling is what the machine can do, not what it did while something else ran.
+ * Each kernel repeats its work `iterations` times, and iterations grow until a trial is long enough to be timed. Of
+ * several trials the shortest counts: a ceiling is what the machine can do, not what it did while something else ran.
  *
  * Bandwidth is taken at working sets from a few KiB, doubled, to what no cache holds: each program goes over its slice
  * again and again. On a CPU a thread keeps its slice, and so finds it in its own caches. On a GPU the slices move on by
@@ -51,25 +51,25 @@ static nereid_status time_launch(Meter *m, nereid_function *f, const int64_t gri
   return status;
 }
 
-/* The same for a kernel whose argument `turns` says how often it does its work: ns an iteration. */
-static nereid_status time_turns(Meter *m, const char *kernel, int64_t programs, nereid_arg *args, int n, int turns,
-                                int warps, double *ns, nereid_error **error) {
+/* The same for a kernel whose argument `iterations` says how often it does its work: ns an iteration. */
+static nereid_status time_iterations(Meter *m, const char *kernel, int64_t programs, nereid_arg *args, int n,
+                                     int iterations, int warps, double *ns, nereid_error **error) {
   nereid_options o = {.num_warps = m->cuda ? warps : 0};
   nereid_function *f = NULL;
   int64_t grid[3] = {programs, 1, 1};
-  args[turns].i = 1;
+  args[iterations].i = 1;
   nereid_status status = nereid_compile(m->device, m->module, kernel, args, n, &o, &f, error);
   double took = 0;
   for (int attempt = 0; attempt < 6 && !status; attempt++) {
     status = time_launch(m, f, grid, args, n, 1, &took, error);
     if (status || took >= m->enough) break;
     double more = 1.3 * m->enough / (took > 100 ? took : 100);
-    double next = (double)args[turns].i * (more < 1000 ? more : 1000) + 1;
-    args[turns].i = next < 1e9 ? (int64_t)next : 1000000000;
+    double next = (double)args[iterations].i * (more < 1000 ? more : 1000) + 1;
+    args[iterations].i = next < 1e9 ? (int64_t)next : 1000000000;
   }
   if (!status) status = time_launch(m, f, grid, args, n, 0, &took, error);
   nereid_function_free(f);
-  *ns = took / (double)args[turns].i;
+  *ns = took / (double)args[iterations].i;
   return status;
 }
 
@@ -106,12 +106,12 @@ static nereid_status bandwidth(Meter *m, const char *kernel, double bytes, int s
   args[n++] = nereid_named(nereid_pointer(out, NEREID_F32), "out_ptr");
   args[n++] = nereid_named(nereid_int(s.blocks), "blocks");
   args[n++] = nereid_named(nereid_int(shift), "shift");
-  int turns = n;
-  args[n++] = nereid_named(nereid_int(1), "turns");
+  int iterations = n;
+  args[n++] = nereid_named(nereid_int(1), "iterations");
   args[n++] = nereid_named(nereid_constexpr_int(s.block), "BLOCK");
   if (!writes) args[n++] = nereid_named(nereid_constexpr_int(m->cuda), "EACH");
   double ns = 0;
-  if (!status) status = time_turns(m, kernel, s.programs, args, n, turns, s.warps, &ns, error);
+  if (!status) status = time_iterations(m, kernel, s.programs, args, n, iterations, s.warps, &ns, error);
   if (!status) *gbs = (double)each * (reads + writes) / ns;
   if (x) nereid_free(m->device, x);
   if (out) nereid_free(m->device, out);
@@ -205,7 +205,7 @@ static nereid_status arithmetic(Meter *m, const char *kernel, nereid_dtype t, ne
     nereid_dtype_store(t, host + (size_t)i * nereid_dtype_bytes(t),
                        whole ? (double)(i % 1000) : 1 + (double)(i % 97) / 97);
   if (!status) status = nereid_copy_to_device(m->device, x, host, bytes, error);
-  nereid_arg args[8] = {nereid_named(nereid_pointer(x, t), "x_ptr"), nereid_named(nereid_int(1), "turns"),
+  nereid_arg args[8] = {nereid_named(nereid_pointer(x, t), "x_ptr"), nereid_named(nereid_int(1), "iterations"),
                         nereid_named(nereid_constexpr_int(block), "BLOCK"),
                         nereid_named(nereid_constexpr_int(chain), "CHAIN")};
   int n = 4;
@@ -213,7 +213,7 @@ static nereid_status arithmetic(Meter *m, const char *kernel, nereid_dtype t, ne
   if (!is_exp && !is_div) args[n++] = nereid_named(whole ? nereid_int(5) : nereid_float(0.75), "b");
   if (!is_exp && !is_div) args[n++] = nereid_named(nereid_constexpr_int(!whole && (m->cuda || !small)), "FUSED");
   double ns = 0;
-  if (!status) status = time_turns(m, kernel, programs, args, n, 1, 8, &ns, error);
+  if (!status) status = time_iterations(m, kernel, programs, args, n, 1, 8, &ns, error);
   if (!status) c->rates[which] = (double)programs * block * chain * operations / ns;
   if (x) nereid_free(m->device, x);
   free(host);
@@ -239,7 +239,7 @@ static nereid_status nothing(Meter *m, nereid_ceilings *c, nereid_error **error)
 
 static nereid_status doubling(Meter *m, nereid_dtype t, nereid_ceilings *c, nereid_error **error) {
   int64_t bytes = m->options->quick ? 1 << 20 : nereid_bench_bytes(m->device) / (m->cuda ? 1 : 2);
-  int64_t n = bytes / (int64_t)nereid_dtype_bytes(t), grid[3] = {(n + 1023) / 1024, 1, 1};
+  int64_t n = bytes / (int64_t)nereid_dtype_bytes(t), grid[3] = {cdiv(n, 1024), 1, 1};
   void *x = NULL, *out = NULL;
   nereid_status status = nereid_alloc(m->device, bytes, &x, error);
   if (!status) status = nereid_alloc(m->device, bytes, &out, error);

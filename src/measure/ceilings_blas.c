@@ -5,51 +5,10 @@
  * A product of n x n matrices of random numbers takes 2 n^3 operations. (Zeros would be multiplied faster: a GPU's
  * clock falls with the power that it takes.)
  */
-#include <dlfcn.h>
-#include <glob.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "measure/ceilings.h"
-
-/* ---- finding a library ------------------------------------------------------------------------------------------- */
-
-/* Python's packages: nvidia/cublas/lib/libcublas.so.12, nvidia/cu13/lib/libcublas.so.13. */
-static const char *const package_folders[] = {
-    "/usr/local/lib/python3*/*-packages/nvidia/*/lib/", "/usr/lib/python3*/*-packages/nvidia/*/lib/",
-    "/opt/*/lib/python3*/site-packages/nvidia/*/lib/", "/usr/local/cuda*/lib64/", "/usr/local/cuda*/targets/*/lib/"};
-
-static void *open_in(const char *folder, const char *name, char *path, size_t size) {
-  snprintf(path, size, "%s%s", folder, name);
-  return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-}
-
-static void *open_in_packages(const char *name, char *path, size_t size) {
-  void *library = NULL;
-  char own[2][300] = {"", ""};
-  const char *home = environment_get("HOME"), *venv = environment_get("VIRTUAL_ENV");
-  if (home) snprintf(own[0], sizeof own[0], "%s/.local/lib/python3*/site-packages/nvidia/*/lib/", home);
-  if (venv) snprintf(own[1], sizeof own[1], "%s/lib/python3*/site-packages/nvidia/*/lib/", venv);
-  const int most = (int)(sizeof package_folders / sizeof package_folders[0]);
-  for (int i = 0; i < most + 2 && !library; i++) {
-    const char *folder = i < 2 ? own[1 - i] : package_folders[i - 2];
-    char pattern[400];
-    snprintf(pattern, sizeof pattern, "%s%s", folder, name);
-    glob_t found = {0};
-    if (*folder && !glob(pattern, 0, NULL, &found))
-      for (size_t k = 0; k < found.gl_pathc && !library; k++) library = open_in("", found.gl_pathv[k], path, size);
-    globfree(&found);
-  }
-  return library;
-}
-
-static void *open_library(const char *variable, const char *const *names, char *path, size_t size) {
-  const char *chosen = environment_get(variable);
-  if (chosen && *chosen) return open_in("", chosen, path, size);
-  void *library = NULL;
-  for (int i = 0; names[i] && !library; i++) library = open_in("", names[i], path, size);
-  for (int i = 0; names[i] && !library; i++) library = open_in_packages(names[i], path, size);
-  return library;
-}
 
 /* ---- timing ------------------------------------------------------------------------------------------------------ */
 
@@ -130,6 +89,12 @@ typedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alp
                       const double *b, int ldb, double beta, double *c, int ldc);
 enum { ROW_MAJOR = 101, NO_TRANS = 111 };
 
+static void name_library(nereid_ceilings *out, const void *function) {
+  char path[LIBRARY_PATH];
+  library_of(function, path);
+  snprintf(out->blas, sizeof out->blas, "%.*s", (int)sizeof out->blas - 1, path);
+}
+
 static int multiply_openblas(Product *p) {
   int n = (int)p->n;
   void *const *f = p->arg;
@@ -138,19 +103,24 @@ static int multiply_openblas(Product *p) {
   return 0;
 }
 
+typedef struct Openblas {
+  void *gemm[2];
+  void (*set_threads)(int);
+} Openblas;
+
 static void with_openblas(Product *p, bool quick, nereid_ceilings *out) {
   static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", NULL};
-  char path[sizeof out->blas];
-  void *library = open_library("NEREID_LIBOPENBLAS", names, path, sizeof path);
-  void *gemm[2] = {library ? dlsym(library, "cblas_sgemm") : NULL, library ? dlsym(library, "cblas_dgemm") : NULL};
-  if (!gemm[0] || !gemm[1]) return;
-  void (*set_threads)(int) = NULL;
-  *(void **)&set_threads = dlsym(library, "openblas_set_num_threads");
-  if (set_threads) set_threads(p->device->threads);
-  p->multiply = multiply_openblas, p->arg = gemm, p->n = quick ? 384 : 2048;
+  static const LibrarySymbol symbols[] = {{"cblas_sgemm", offsetof(Openblas, gemm[0]), true},
+                                          {"cblas_dgemm", offsetof(Openblas, gemm[1]), true},
+                                          {"openblas_set_num_threads", offsetof(Openblas, set_threads), false}};
+  Openblas blas;
+  void *library = library_open("NEREID_LIBOPENBLAS", names);
+  if (!library || library_take(library, symbols, 3, &blas)) return;
+  if (blas.set_threads) blas.set_threads(p->device->threads);
+  p->multiply = multiply_openblas, p->arg = blas.gemm, p->n = quick ? 384 : 2048;
   out->rates[NEREID_RATE_DOT_F32] = out->rates[NEREID_RATE_DOT_TF32] = measure(p, NEREID_F32, 4);
   out->rates[NEREID_RATE_DOT_F64] = measure(p, NEREID_F64, 8);
-  snprintf(out->blas, sizeof out->blas, "%s", path);
+  name_library(out, blas.gemm[0]);
 }
 
 /* ---- cuBLAS ------------------------------------------------------------------------------------------------------ */
@@ -202,14 +172,24 @@ static int multiply_lt(Product *p) {
                    c->layout[2], NULL, NULL, 0, NULL);
 }
 
-#define SYMBOL(field, name) (*(void **)&c->field = dlsym(library, name), c->field != NULL)
+static const LibrarySymbol lt_symbols[] = {
+    {"cublasLtCreate", offsetof(Cublas, lt_create), true},
+    {"cublasLtDestroy", offsetof(Cublas, lt_destroy), true},
+    {"cublasLtMatmulDescCreate", offsetof(Cublas, desc_create), true},
+    {"cublasLtMatmulDescDestroy", offsetof(Cublas, desc_destroy), true},
+    {"cublasLtMatmulDescSetAttribute", offsetof(Cublas, desc_set), true},
+    {"cublasLtMatrixLayoutCreate", offsetof(Cublas, layout_create), true},
+    {"cublasLtMatrixLayoutDestroy", offsetof(Cublas, layout_destroy), true},
+    {"cublasLtMatmul", offsetof(Cublas, matmul), true},
+};
+static const LibrarySymbol symbols[] = {
+    {"cublasCreate_v2", offsetof(Cublas, create), true},
+    {"cublasDestroy_v2", offsetof(Cublas, destroy), true},
+    {"cublasGemmEx", offsetof(Cublas, gemm), true},
+};
 
 static double with_fp8(Product *p, Cublas *c, void *library) {
-  bool whole = SYMBOL(lt_create, "cublasLtCreate") && SYMBOL(lt_destroy, "cublasLtDestroy") &&
-               SYMBOL(desc_create, "cublasLtMatmulDescCreate") && SYMBOL(desc_destroy, "cublasLtMatmulDescDestroy") &&
-               SYMBOL(desc_set, "cublasLtMatmulDescSetAttribute") &&
-               SYMBOL(layout_create, "cublasLtMatrixLayoutCreate") &&
-               SYMBOL(layout_destroy, "cublasLtMatrixLayoutDestroy") && SYMBOL(matmul, "cublasLtMatmul");
+  bool whole = !library_take(library, lt_symbols, sizeof lt_symbols / sizeof *lt_symbols, c);
   uint64_t n = (uint64_t)p->n;
   int32_t transposed = OP_T;
   int8_t fast = 1;
@@ -242,14 +222,11 @@ static void with_cublas(Product *p, bool quick, nereid_ceilings *out) {
       {NEREID_RATE_DOT_F64, NEREID_F64, R_64F, R_64F, COMPUTE_64F, 8},
       {NEREID_RATE_DOT_I8, NEREID_I8, R_8I, R_32I, COMPUTE_32I, 4}};
   /* clang-format on */
-  char path[sizeof out->blas], lt_path[sizeof out->blas];
   Cublas cublas = {0}, *c = &cublas;
   /* which cuBLAS needs, from the same folder */
-  void *lt = open_library("NEREID_LIBCUBLASLT", lt_names, lt_path, sizeof lt_path);
-  void *library = open_library("NEREID_LIBCUBLAS", names, path, sizeof path);
-  if (!library ||
-      !(SYMBOL(create, "cublasCreate_v2") && SYMBOL(destroy, "cublasDestroy_v2") && SYMBOL(gemm, "cublasGemmEx")))
-    return;
+  void *lt = library_open("NEREID_LIBCUBLASLT", lt_names);
+  void *library = library_open("NEREID_LIBCUBLAS", names);
+  if (!library || library_take(library, symbols, sizeof symbols / sizeof *symbols, c)) return;
   if (c->create(&c->handle)) return;
   p->arg = c, p->n = quick ? 1024 : 8192;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -260,7 +237,7 @@ static void with_cublas(Product *p, bool quick, nereid_ceilings *out) {
   }
   if (lt) out->rates[NEREID_RATE_DOT_F8] = with_fp8(p, c, lt);
   c->destroy(c->handle);
-  snprintf(out->blas, sizeof out->blas, "%s", path);
+  name_library(out, *(void **)&c->gemm);
 }
 
 void ceilings_blas(nereid_device *d, double enough, bool quick, nereid_ceilings *out) {

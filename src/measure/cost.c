@@ -92,7 +92,7 @@ static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_er
     status = call_pack(n->call, &n->spec, n->args, error);
     HostArray *contents = NEW_N(cx->arena, HostArray, n->spec.run.slot_count + 1);
     call_contents(n->call, &n->spec, contents);
-    tile_known_arrays(front->func, n->args, contents);
+    tile_host_arrays(front->func, n->args, contents);
     if (!status && n->checks_on) find_sizes(n, contents);
     const TileCost *cost = status ? NULL : tile_cost(front->func, n->args, contents, n->grid);
     phase = NEREID_KERNEL_FAULT;

@@ -138,6 +138,7 @@ static const char *what_of(LaneCode code) {
   switch (code) {
     case LANE_LD:
     case LANE_LDMATRIX: return "load";
+    case LANE_STMATRIX:
     case LANE_ST: return "store";
     case LANE_CP_ASYNC: return "copy";
     case LANE_WGMMA: return "wgmma";
@@ -242,7 +243,7 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
     nereid_status status = call_pack(k->call, &k->spec, args, error);
     if (status) return status;
     call_contents(k->call, &k->spec, contents);
-    tile_known_arrays(front->func, args, contents);
+    tile_host_arrays(front->func, args, contents);
     cost_put(&p->cost, tile_cost(front->func, args, contents, k->grid));
   }
   *phase = NEREID_UNSUPPORTED;

@@ -120,7 +120,8 @@ static void fit_plan(Tuner *t, Candidate *c, const Call *call, const nereid_opti
   specialization_destroy(c->spec);
   free(c->slots);
   c->slots = NULL;
-  c->spec = specialization_create_within(t->module, call, t->device, &plain, t->most_thread_bytes, &why);
+  c->spec =
+      specialization_create_within(t->module, call, t->device, &plain, &(TileLimit){t->most_thread_bytes, false}, &why);
   if (!c->spec) {
     failed(c, why);
     return;
@@ -140,11 +141,11 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
     call.chosen = &c->chosen;
     nereid_error *why = NULL;
     c->options.print = keep_line, c->options.print_arg = &c->print;
-    c->spec = specialization_create_within(t->module, &call, t->device, &c->options, t->most_thread_bytes, &why);
+    TileLimit limit = {t->most_thread_bytes, false};
+    c->spec = specialization_create_within(t->module, &call, t->device, &c->options, &limit, &why);
     c->options.print = drop_line; /* what candidates say while they are measured */
     if (c->spec) c->result->info = c->spec->info, c->racing = true;
-    else if (nereid_error_status(why) == NEREID_UNSUPPORTED &&
-             !strncmp(nereid_error_message(why), "a thread would hold", 19))
+    else if (limit.exceeded)
       out_of_race(c, NEREID_TUNE_SKIPPED, "%s", nereid_error_message(why)), nereid_error_free(why);
     else failed(c, why);
     if (!c->spec && !report_progress(t, t->count - atomic_load(&t->left), -1)) { /* Ctrl-C ends compilers too */
@@ -187,13 +188,13 @@ static nereid_status compile_all(Tuner *t, nereid_error **error) {
   pool_destroy(pool);
   for (int i = 0; i < t->count; i++) {
     Candidate *c = &t->at[i];
-    c->twin = -1;
+    c->duplicate_of = -1;
     for (int k = 0; k < i && c->racing; k++) {
       const Candidate *o = &t->at[k];
       if (!o->racing || !o->spec->code_hash || o->spec->code_hash != c->spec->code_hash ||
           memcmp(o->launch.grid, c->launch.grid, sizeof o->launch.grid))
         continue;
-      c->twin = k;
+      c->duplicate_of = k;
       out_of_race(c, NEREID_TUNE_SAME, "the same code as number %d", k + 1);
       c->result->same_as = k;
     }
@@ -440,7 +441,7 @@ static void finish(Tuner *t) {
     if (r->state == NEREID_TUNE_NOT_REACHED && !*r->why) snprintf(r->why, sizeof r->why, "not reached");
   }
   for (int i = 0; i < t->count; i++)
-    if (t->at[i].twin >= 0) t->at[i].result->times = t->at[t->at[i].twin].result->times;
+    if (t->at[i].duplicate_of >= 0) t->at[i].result->times = t->at[t->at[i].duplicate_of].result->times;
 }
 
 nereid_status tuner_run(Tuner *t, int *best, nereid_error **error) {

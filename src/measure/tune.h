@@ -69,7 +69,7 @@ typedef struct Candidate {
   Specialization *spec;
   uint64_t *slots;
   Launch launch;
-  int twin;           /* the candidate before it with the same code and grid; -1: none */
+  int duplicate_of;   /* the candidate before it with the same code and grid; -1: none */
   atomic_bool racing; /* who tells the progress asks while others compile */
   double *samples;    /* ns */
   int count;

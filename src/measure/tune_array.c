@@ -125,7 +125,7 @@ nereid_status arrays_prepare(TuneArrays *a, nereid_error **error) {
 static nereid_status run_on(TuneArrays *a, const char *kernel, int64_t n, const nereid_arg *args, int count,
                             nereid_error **error) {
   const nereid_options plain = {.no_autotune = true};
-  int64_t grid[3] = {(n + COMPARE_BLOCK - 1) / COMPARE_BLOCK, 1, 1};
+  int64_t grid[3] = {cdiv(n, COMPARE_BLOCK), 1, 1};
   return nereid_launch(a->device, NULL, a->module, kernel, grid, args, count, &plain, error);
 }
 

@@ -18,8 +18,8 @@
 
 enum { MOST_TEXT = 1 << 16 };
 
-struct Winner {
-  struct Winner *next;
+struct TunedConfig {
+  struct TunedConfig *next;
   char id[33];
   char *text;
 };
@@ -86,8 +86,8 @@ static bool tuning_cache_id(nereid_device *d, const nereid_module *m, const Kern
 /* Whether another process can know the names that a host gives. */
 static bool in_all_processes(const nereid_module *m) { return !m->source || m->host.identity; }
 
-static struct Winner *in_memory(const nereid_module *m, const char *id) {
-  struct Winner *w = m->winners;
+static struct TunedConfig *in_memory(const nereid_module *m, const char *id) {
+  struct TunedConfig *w = m->winners;
   while (w && strcmp(w->id, id)) w = w->next;
   return w;
 }
@@ -95,7 +95,7 @@ static struct Winner *in_memory(const nereid_module *m, const char *id) {
 static void remember(nereid_module *m, const char *id, const char *text) {
   char *copy = strdup(text);
   pthread_mutex_lock(&m->tuning_cache_lock);
-  struct Winner *w = copy ? in_memory(m, id) : NULL;
+  struct TunedConfig *w = copy ? in_memory(m, id) : NULL;
   if (w) free(w->text);
   else if (copy && (w = calloc(1, sizeof *w))) {
     memcpy(w->id, id, sizeof w->id);
@@ -108,7 +108,7 @@ static void remember(nereid_module *m, const char *id, const char *text) {
 }
 
 void tuning_cache_free(nereid_module *m) {
-  for (struct Winner *w = m->winners, *next; w; w = next) next = w->next, free(w->text), free(w);
+  for (struct TunedConfig *w = m->winners, *next; w; w = next) next = w->next, free(w->text), free(w);
 }
 
 /* ---- finding and keeping ----------------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ bool tuning_cache_find(nereid_device *d, nereid_module *m, const KernelInfo *k, 
   char id[33];
   if (!tuning_cache_id(d, m, k, key, key_size, id)) return false;
   pthread_mutex_lock(&m->tuning_cache_lock);
-  const struct Winner *w = in_memory(m, id);
+  const struct TunedConfig *w = in_memory(m, id);
   if (w) buf_puts(text, w->text);
   pthread_mutex_unlock(&m->tuning_cache_lock);
   if (w) return !text->failed;

@@ -23,8 +23,8 @@ void assert_locations_free(AssertLocation *p) {
   }
 }
 
-nereid_status fault_places_error(nereid_error **out, nereid_status status, const AssertLocation *places,
-                                 const char *main_path, const char *message, int line) {
+nereid_status assert_places_error(nereid_error **out, nereid_status status, const AssertLocation *places,
+                                  const char *main_path, const char *message, int line) {
   const AssertLocation *p = assert_location_find(places, main_path, line);
   if (!p) p = assert_location_find(places, NULL, line);
   if (!p) return error_set(out, status, NULL, "%s, at line %d of %s", message, line, main_path);

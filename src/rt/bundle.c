@@ -69,8 +69,8 @@ static bool describe(nereid_bundle *b) {
   nereid_param *p = b->params;
   for (int i = 0; i < c->entry_count; i++) {
     const BundleEntry *e = &c->entries[i];
-    b->infos[i] = (nereid_kernel_info){.name = e->name, .param_count = e->param_count, .params = p};
-    for (int k = 0; k < e->param_count; k++)
+    b->infos[i] = (nereid_kernel_info){.name = e->name, .params = p};
+    for (int k = 0; k < e->param_count; k += e->params[k].size, b->infos[i].param_count++)
       *p++ = (nereid_param){.name = e->params[k].name,
                             .default_text = e->params[k].kind == PARAM_CONSTEXPR ? e->params[k].constant : NULL,
                             .is_constexpr = e->params[k].kind == PARAM_CONSTEXPR};
@@ -344,6 +344,24 @@ static void fill_slots(const BundleEntry *e, const BundleCode *c, const uint64_t
   }
 }
 
+/* A launcher hands over the parts of tensor descriptors: they must be such. */
+static nereid_status check_descriptors(const BundleEntry *e, const uint64_t *values, nereid_error **error) {
+  for (int p = 0; p < e->param_count; p += e->params[p].kind == PARAM_TUPLE ? 1 : e->params[p].size) {
+    const BundleParam *param = &e->params[p];
+    if (param->kind != PARAM_DESCRIPTOR) continue;
+    nereid_arg a = {.dtype = (nereid_dtype)param->dtype, .pointer = (void *)(uintptr_t)values[p], .rank = param->rank};
+    for (int d = 0; d < a.rank; d++) {
+      a.shape[d] = (int64_t)values[p + 1 + d], a.strides[d] = (int64_t)values[p + 1 + a.rank + d];
+      a.block_shape[d] = param->block_shape[d];
+    }
+    char why[160];
+    const char *hint = NULL;
+    if (!descriptor_fits(&a, why, sizeof why, &hint))
+      return error_set(error, NEREID_BAD_ARGUMENT, hint, "parameter '%s' of kernel '%s' %s", param->name, e->name, why);
+  }
+  return NEREID_OK;
+}
+
 /* values: one a parameter: a pointer, an integer, the bits of a double. */
 static nereid_status launch_entry(nereid_bundle *b, int entry, nereid_stream *stream, const int64_t grid[3],
                                   const uint64_t *values, const nereid_options *o, const ProfCall *profiled,
@@ -351,6 +369,7 @@ static nereid_status launch_entry(nereid_bundle *b, int entry, nereid_stream *st
   const BundleEntry *e = &b->content.entries[entry];
   void *handle = NULL;
   nereid_status status = stream_handle(b->device, stream, &handle, error);
+  if (!status) status = check_descriptors(e, values, error);
   if (status) return status;
   int index = b->first_code[entry], v = 0;
   while (v < e->variant_count && !all_hold(&e->variants[v], values)) index += e->variants[v++].code_count;
@@ -418,8 +437,18 @@ nereid_status nereid_builtin_launch_grid(const nereid_builtin *in, nereid_device
 
 /* ---- by name, with arguments of any kind -------------------------------------------------------------------------- */
 
-/* The value of an argument for a parameter; false: it is of another kind. */
-static bool value_of(const BundleParam *p, const nereid_arg *a, uint64_t *out) {
+static bool descriptor_values(const BundleParam *p, const nereid_arg *a, uint64_t *out) {
+  if (a->kind != NEREID_ARG_DESCRIPTOR || (Dtype)a->dtype != p->dtype || a->rank != p->rank ||
+      a->nan_padding != p->nan_padding ||
+      memcmp(a->block_shape, p->block_shape, sizeof p->block_shape[0] * (size_t)p->rank))
+    return false;
+  out[0] = (uint64_t)(uintptr_t)a->pointer;
+  for (int d = 0; d < p->rank; d++) out[1 + d] = (uint64_t)a->shape[d], out[1 + p->rank + d] = (uint64_t)a->strides[d];
+  return true;
+}
+
+/* The values of an argument for a parameter; false: it is of another kind. */
+static bool values_of(const BundleParam *p, const nereid_arg *a, uint64_t *out) {
   ArgSlot slot = {.dtype = p->dtype};
   switch (p->kind) {
     case PARAM_NONE: return a->kind == NEREID_ARG_NONE;
@@ -437,6 +466,14 @@ static bool value_of(const BundleParam *p, const nereid_arg *a, uint64_t *out) {
       if (a->kind != NEREID_ARG_FLOAT && a->kind != NEREID_ARG_INT) return false;
       return memcpy(out, &v, sizeof v), true;
     }
+    case PARAM_DESCRIPTOR: return descriptor_values(p, a, out);
+    case PARAM_TUPLE: {
+      if (a->kind != NEREID_ARG_TUPLE || (a->item_count && !a->items)) return false;
+      int at = 1, i = 0;
+      for (; i < a->item_count && at < p->size; at += p[at].size, i++)
+        if (!values_of(p + at, &a->items[i], out + at)) return false;
+      return *out = 0, i == a->item_count && at == p->size;
+    }
     default: break;
   }
   Buf text = {0};
@@ -447,9 +484,8 @@ static bool value_of(const BundleParam *p, const nereid_arg *a, uint64_t *out) {
 
 /* Which parameter an argument is for, by position until the first named one; -1: none. */
 static int param_of(const BundleEntry *e, const nereid_arg *a, int position) {
-  if (!a->name) return position < e->param_count ? position : -1;
-  for (int i = 0; i < e->param_count; i++)
-    if (!strcmp(e->params[i].name, a->name)) return i;
+  for (int i = 0; i < e->param_count; i += e->params[i].size, position--)
+    if (a->name ? !strcmp(e->params[i].name, a->name) : !position) return i;
   return -1;
 }
 
@@ -461,10 +497,10 @@ static bool takes(const BundleEntry *e, const nereid_arg *args, int n, uint64_t 
     int p = param_of(e, &args[i], i);
     if (p < 0) return false;
     *wrong = p;
-    if (!value_of(&e->params[p], &args[i], &values[p])) return false;
+    if (!values_of(&e->params[p], &args[i], &values[p])) return false;
     given[p] = true;
   }
-  for (int p = 0; p < e->param_count; p++) {
+  for (int p = 0; p < e->param_count; p += e->params[p].size) {
     *wrong = p;
     if (!given[p] && e->params[p].kind != PARAM_CONSTEXPR && e->params[p].kind != PARAM_NONE) return false;
     if (!given[p]) values[p] = 0;

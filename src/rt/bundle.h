@@ -5,7 +5,7 @@
  *     text made_by, u32 entries; entry by entry (bundle_read.c)
  *     the code, which entries point into; they have its hash, which is looked at when it is loaded
  *
- * Numbers are little-endian; a text is its length (u32) and its bytes, with a 0 behind them. An entry is one kernel
+ * Numbers are little-endian; a text is its length (u32) and its bytes, with a 0 after them. An entry is one kernel
  * with one type for each parameter. It has variants, the most special ones first: each has conditions on a launch's
  * values (16 divides them, one equals 1, ...) and code for each target. The first whose conditions hold is launched, by
  * the best code for the device; where that code's tensor maps cannot be made, by the next one that fits.
@@ -18,14 +18,36 @@
 #include "rt/rt.h"
 
 #define BUNDLE_MAGIC "nereidB\n"
-enum { BUNDLE_FORMAT = 2, BUNDLE_HEADER = 32, BUNDLE_ALIGN = 64, BUNDLE_MOST_PARAMS = 256 };
+enum { BUNDLE_FORMAT = 3, BUNDLE_HEADER = 32, BUNDLE_ALIGN = 64, BUNDLE_MOST_PARAMS = 256 };
 
-typedef enum { PARAM_POINTER, PARAM_INT, PARAM_FLOAT, PARAM_BOOL, PARAM_NONE, PARAM_CONSTEXPR } ParamKind;
+/* A launch's values are words, one for each entry of a list: a tuple is followed by its items, a tensor descriptor by
+ * its shape and its strides.
+ *
+ *     x: f32*, pair: (i32, f16*), desc: tensordesc<f16[64,32]>
+ *     x  pair  pair.0  pair.1  desc  desc.shape0  desc.shape1  desc.stride0  desc.stride1
+ *
+ * Slots, conditions and grids name a value by its place in that list. */
+typedef enum {
+  PARAM_POINTER,
+  PARAM_INT,
+  PARAM_FLOAT,
+  PARAM_BOOL,
+  PARAM_NONE,
+  PARAM_CONSTEXPR,
+  PARAM_TUPLE,
+  PARAM_DESCRIPTOR, /* its own word is the base */
+  PARAM_KIND_COUNT
+} ParamKind;
+enum { DESCRIPTOR_MOST_RANK = 5 };
 typedef struct BundleParam {
   const char *name;
   ParamKind kind;
   Dtype dtype;
   const char *constant; /* of a constexpr: Python's text of its value */
+  int size;             /* with what belongs to it: 1, or more for a tuple or a descriptor */
+  int rank;             /* of a descriptor */
+  int32_t block_shape[DESCRIPTOR_MOST_RANK];
+  bool nan_padding;
 } BundleParam;
 
 typedef enum { CONDITION_ALIGNED, CONDITION_DIVISIBLE, CONDITION_ONE, CONDITION_EQUAL, CONDITION_COUNT } ConditionKind;
@@ -71,7 +93,7 @@ typedef struct BundleVariant {
   int code_count;
 } BundleVariant;
 
-/* A grid as a program of a stack machine, one a dimension, with what it takes behind some. */
+/* A grid as a program of a stack machine, one a dimension, with what it takes after some. */
 typedef enum {
   GRID_NUMBER,
   GRID_PARAM,
@@ -103,7 +125,7 @@ typedef struct BundleEntry {
   const char *name, *path;
   BundleParam *params;
   const char **param_names;
-  int param_count;
+  int param_count; /* of values: with items and parts */
   bool has_grid;
   GridProgram grid[3];
   BundleVariant *variants;

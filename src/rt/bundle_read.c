@@ -130,7 +130,7 @@ static void read_plan(Reader *r, BundleCode *c) {
   if (!p) return;
   p->step_count = count(r, GPU_PLAN_STEPS);
   p->steps = take(r, (size_t)p->step_count, sizeof *p->steps);
-  int hidden = c->persistent ? 3 : 0; /* the grid comes behind the slots */
+  int hidden = c->persistent ? 3 : 0; /* the grid comes after the slots */
   for (int i = 0; i < p->step_count && !r->bad; i++) {
     GpuStep *s = &p->steps[i];
     if (!gpu_plan_code((int)within(r, 0, 255), &s->code)) r->bad = true;
@@ -262,6 +262,22 @@ static void read_grid(Reader *r, GridProgram *g, int params) {
   if (!r->bad && !grid_program_fits(g, params)) r->bad = true;
 }
 
+/* Whether what belongs to a parameter is there, and of the right kind; the place of the next one. */
+static int check_param(Reader *r, const BundleEntry *e, int at, int depth) {
+  const BundleParam *p = &e->params[at];
+  int end = at + p->size, parts = p->kind == PARAM_DESCRIPTOR ? 2 * p->rank : 0;
+  if (p->kind == PARAM_TUPLE) {
+    int i = at + 1;
+    while (i < end && depth < ARG_NESTING && !r->bad) i = check_param(r, e, i, depth + 1);
+    if (i != end) r->bad = true;
+    return end;
+  }
+  if (p->size != 1 + parts || (p->kind == PARAM_DESCRIPTOR) != (p->rank > 0)) r->bad = true;
+  for (int i = 1; i <= parts && !r->bad; i++)
+    if (e->params[at + i].kind != PARAM_INT || e->params[at + i].size != 1) r->bad = true;
+  return end;
+}
+
 static void read_entry(Reader *r, BundleEntry *e) {
   e->name = text(r), e->path = text(r);
   e->param_count = count(r, BUNDLE_MOST_PARAMS);
@@ -270,9 +286,13 @@ static void read_entry(Reader *r, BundleEntry *e) {
   for (int i = 0; i < e->param_count && !r->bad; i++) {
     BundleParam *p = &e->params[i];
     p->name = e->param_names[i] = text(r);
-    p->kind = (ParamKind)within(r, 0, PARAM_CONSTEXPR), p->dtype = dtype(r);
+    p->kind = (ParamKind)within(r, 0, PARAM_KIND_COUNT - 1), p->dtype = dtype(r);
     p->constant = text(r);
+    p->size = (int)within(r, 1, e->param_count - i);
+    p->rank = (int)within(r, 0, DESCRIPTOR_MOST_RANK), p->nan_padding = within(r, 0, 1) != 0;
+    for (int d = 0; d < p->rank; d++) p->block_shape[d] = (int32_t)within(r, 1, INT32_MAX);
   }
+  for (int i = 0; i < e->param_count && !r->bad;) i = check_param(r, e, i, 0);
   e->has_grid = within(r, 0, 1) != 0;
   for (int d = 0; d < 3 && !r->bad; d++) read_grid(r, &e->grid[d], e->param_count);
   e->variant_count = count(r, 4096);

@@ -267,8 +267,9 @@ static nereid_status fault_error(const CpuRun *r, nereid_error **error) {
   const LoadedKernel *k = r->launch->kernel;
   Buf message = {0};
   fault_message(&message, r->message, r->program, 0, NULL);
-  nereid_status status = message.failed ? error_out_of_memory(error)
-                                        : fault_places_error(error, r->status, k->places, k->path, message.at, r->line);
+  nereid_status status = message.failed
+                             ? error_out_of_memory(error)
+                             : assert_places_error(error, r->status, k->places, k->path, message.at, r->line);
   buf_destroy(&message);
   return status;
 }

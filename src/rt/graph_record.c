@@ -5,7 +5,7 @@
 
 #include "rt/hooks.h"
 
-typedef enum { STEP_LAUNCH, STEP_COPY_IN, STEP_COPY_OUT } StepKind;
+typedef enum { STEP_LAUNCH, STEP_COPY_IN, STEP_COPY_OUT, STEP_CALL } StepKind;
 
 typedef struct Step {
   struct Step *next;
@@ -15,7 +15,8 @@ typedef struct Step {
   void *to;
   const void *from;
   int64_t bytes;
-  uint64_t *args;    /* of the launch; of a fill: what it copies from */
+  DeviceCall call;
+  uint64_t *args;    /* of the launch or call; of a fill: what it copies from */
   int64_t *programs; /* options.programs */
 } Step;
 
@@ -84,6 +85,15 @@ nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int
   return add(r, s), NEREID_OK;
 }
 
+nereid_status graph_record_call(Recording *r, DeviceCall call, const void *arg, size_t bytes, nereid_error **error) {
+  Step *s = calloc(1, sizeof *s);
+  if (s) s->args = malloc(bytes + 1);
+  if (!s || !s->args) return step_failed(r, s, error);
+  memcpy(s->args, arg, bytes);
+  s->kind = STEP_CALL, s->call = call;
+  return add(r, s), NEREID_OK;
+}
+
 static nereid_status replay_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   const ProfCall profiled = {.start = prof_begin(), .function = "launch of a graph"};
   return profiled.start ? rt_hooks.launch(&profiled, d, l, error) : d->kind->launch(d, l, error);
@@ -93,6 +103,7 @@ nereid_status graph_replay(nereid_device *d, const Recording *r, nereid_error **
   nereid_status status = NEREID_OK;
   for (const Step *s = r->first; s && !status; s = s->next) {
     if (s->kind == STEP_LAUNCH) status = replay_launch(d, &s->launch, error);
+    else if (s->kind == STEP_CALL) status = s->call(s->args, error);
     else if (s->kind == STEP_COPY_IN) status = d->kind->copy_in(d, s->to, s->from, s->bytes, error);
     else status = d->kind->copy_out(d, s->to, s->from, s->bytes, error);
   }

@@ -76,7 +76,7 @@ static uint64_t padded_rows(const GpuTensorMap *m, const int32_t grid[3]) {
   double across = (double)m->box[0] / (double)n[0], along = (double)m->box[1] / (double)n[1];
   if (programs * (across < along ? across : along) < LEAST_READS) return 0;
   uint64_t bytes = n[0] * (uint64_t)(dtype_bits(m->dtype) / 8);
-  return (bytes + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
+  return align_up(bytes, ROW_ALIGN);
 }
 
 uint64_t gpu_map_copy_bytes(const GpuTensorMap *m) { return m->padded * m->sizes[1]; }

@@ -60,6 +60,36 @@ nereid_status pack_arg(const char *kernel, const char *param, const ArgSlot *s, 
   return NEREID_OK;
 }
 
+/* ---- tensor descriptors ------------------------------------------------------------------------------------------ */
+
+bool descriptor_fits(const nereid_arg *a, char *why, size_t size, const char **hint) {
+  int64_t bytes = (int64_t)nereid_dtype_bytes(a->dtype);
+  int n = 0;
+  if (a->rank < 1 || a->rank > 5)
+    n = snprintf(why, size, "is given a tensor descriptor of rank %d; 1 to 5 are possible", a->rank);
+  else if ((uintptr_t)a->pointer & 15)
+    n = snprintf(why, size, "is given a tensor descriptor whose base is not aligned to 16 bytes");
+  else if (a->strides[a->rank - 1] != 1)
+    *hint = "copy the array so that its last dimension is contiguous",
+    n = snprintf(why, size, "is given a tensor descriptor whose last stride is %lld; it must be 1",
+                 (long long)a->strides[a->rank - 1]);
+  for (int d = 0; d < a->rank && !n; d++) {
+    if (a->shape[d] < 1 || a->shape[d] > INT32_MAX)
+      n = snprintf(why, size, "is given a tensor descriptor whose dimension %d is %lld; 1 to 2147483647 are possible",
+                   d, (long long)a->shape[d]);
+    else if (d < a->rank - 1 && a->strides[d] % 16 * bytes % 16)
+      n = snprintf(why, size,
+                   "is given a tensor descriptor whose stride %d is %lld elements, which is not a multiple of 16 bytes",
+                   d, (long long)a->strides[d]);
+    else if (a->block_shape[d] < 1 || (a->block_shape[d] & (a->block_shape[d] - 1)))
+      n = snprintf(why, size, "is given a tensor descriptor whose block shape %d is %d; it must be a power of two", d,
+                   (int)a->block_shape[d]);
+  }
+  return !n;
+}
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
+
 static bool constexpr_text(Buf *out, const nereid_arg *a, int depth) {
   switch (a->kind) {
     case NEREID_ARG_CONSTEXPR:

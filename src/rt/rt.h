@@ -79,6 +79,8 @@ struct nereid_device {
   void (*_Atomic close_bundles)(nereid_device *d);
 };
 
+typedef nereid_status (*DeviceCall)(void *arg, nereid_error **error); /* of a library that works on the device, too */
+
 /* Streams and events of a device that works while the host goes on; handles are the kind's own, NULL is the default
  * stream. */
 typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
@@ -101,6 +103,7 @@ typedef struct AsyncKind {
   nereid_status (*graph_end)(nereid_device *d, void *stream, void **out, nereid_error **error);
   nereid_status (*graph_launch)(nereid_device *d, void *graph, void *stream, nereid_error **error);
   void (*graph_free)(nereid_device *d, void *graph);
+  nereid_status (*call)(nereid_device *d, DeviceCall call, void *arg, nereid_error **error); /* in its context */
 } AsyncKind;
 
 struct DeviceKind {
@@ -179,6 +182,8 @@ nereid_status pack_arg(const char *kernel, const char *param, const ArgSlot *s, 
                        nereid_error **error);
 
 enum { ARG_NESTING = 4 }; /* of tuples: as long as a slot's path */
+/* Whether a tensor descriptor is one; else why not, to stand after "parameter 'x' of kernel 'k' ". */
+bool descriptor_fits(const nereid_arg *a, char *why, size_t size, const char **hint);
 /* Appends Python's text of a value, for a constexpr; false: it has none. */
 bool arg_python_text(Buf *out, const nereid_arg *a);
 
@@ -248,6 +253,9 @@ nereid_limits limits_of(const nereid_options *o); /* none of them 0; o may be NU
 /* The handle of a stream that d's launches may go to; s may be NULL. Of a device without an AsyncKind: its Recording,
  * or NULL. */
 nereid_status stream_handle(const nereid_device *d, const nereid_stream *s, void **out, nereid_error **error);
+/* Calls it in the device's context; of a stream that is recorded each launch of the graph does, with a copy of *arg. */
+nereid_status device_call(nereid_device *d, nereid_stream *s, DeviceCall call, const void *arg, size_t bytes,
+                          nereid_error **error);
 
 /* ---- graph.c ----------------------------------------------------------------------------------------------------- */
 
@@ -261,6 +269,7 @@ Recording *graph_recording_create(void);         /* NULL: out of memory */
 bool graph_recording_failed(const Recording *r); /* out of memory: it is not whole */
 nereid_status graph_replay(nereid_device *d, const Recording *r, nereid_error **error);
 nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int64_t bytes, nereid_error **error);
+nereid_status graph_record_call(Recording *r, DeviceCall call, const void *arg, size_t bytes, nereid_error **error);
 
 /* "message, in program (0, 0, 0), element [3, 4]"; program NULL, rank 0: the message names it, or there is none */
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
@@ -278,8 +287,8 @@ typedef struct AssertLocation {
 void assert_locations_free(AssertLocation *p);
 const AssertLocation *assert_location_find(const AssertLocation *list, const char *path, int line); /* path NULL: any */
 /* line is what compiled code told; of several files main_path is meant first. */
-nereid_status fault_places_error(nereid_error **out, nereid_status status, const AssertLocation *places,
-                                 const char *main_path, const char *message, int line);
+nereid_status assert_places_error(nereid_error **out, nereid_status status, const AssertLocation *places,
+                                  const char *main_path, const char *message, int line);
 /* The error that such a text makes with a message. */
 nereid_status assert_location_error(nereid_error **out, nereid_status status, const char *place_text,
                                     const char *message, const char *path, int line, int column);

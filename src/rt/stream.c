@@ -207,6 +207,16 @@ nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, u
   return prof_end(start, "nereid_fill_async", CALL_FILL, status);
 }
 
+nereid_status device_call(nereid_device *d, nereid_stream *s, DeviceCall call, const void *arg, size_t bytes,
+                          nereid_error **error) {
+  void *native = NULL;
+  nereid_status status = stream_handle(d, s, &native, error);
+  if (status) return status;
+  if (d->kind->async) return d->kind->async->call(d, call, (void *)arg, error);
+  if (native) return graph_record_call(native, call, arg, bytes, error);
+  return call((void *)arg, error);
+}
+
 /* ---- the host's memory ------------------------------------------------------------------------------------------- */
 
 nereid_status nereid_alloc_host(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {

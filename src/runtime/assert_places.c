@@ -50,7 +50,7 @@ static void keep_place(Op *op, void *arg) {
   if (p) p->next = NULL, assert_locations_free(p);
 }
 
-bool fault_places_keep(const Func *f, AssertLocation **out) {
+bool assert_places_keep(const Func *f, AssertLocation **out) {
   Keep k = {0};
   tile_walk(f->body, keep_place, &k);
   *out = k.first;

@@ -100,8 +100,7 @@ Seen arg_see(const ParamRule *r, const nereid_arg *a) {
   }
 }
 
-/* Which dims of a descriptor's array are divisible by 16, a bit each. */
-static uint8_t divisible_shape(const ParamRule *r, const nereid_arg *a) {
+uint8_t arg_divisible_shape(const ParamRule *r, const nereid_arg *a) {
   uint8_t dims = 0;
   for (int d = 0; d < a->rank && !r->no_specialize && !r->no_align; d++)
     if (a->shape[d] % 16 == 0) dims |= (uint8_t)(1 << d);
@@ -145,31 +144,6 @@ static nereid_status key_constexpr(Call *c, const Place *at, const nereid_arg *a
 }
 
 /* ---- checks of one argument -------------------------------------------------------------------------------------- */
-
-static nereid_status check_descriptor(const Place *at, const nereid_arg *a) {
-  int64_t bytes = (int64_t)nereid_dtype_bytes(a->dtype);
-  if (a->rank < 1 || a->rank > 5)
-    return wrong(at, NULL, "is given a tensor descriptor of rank %d; 1 to 5 are possible", a->rank);
-  if ((uintptr_t)a->pointer & 15)
-    return wrong(at, NULL, "is given a tensor descriptor whose base is not aligned to 16 bytes");
-  if (a->strides[a->rank - 1] != 1)
-    return wrong(at, "copy the array so that its last dimension is contiguous",
-                 "is given a tensor descriptor whose last stride is %lld; it must be 1",
-                 (long long)a->strides[a->rank - 1]);
-  for (int d = 0; d < a->rank; d++) {
-    if (a->shape[d] < 1 || a->shape[d] > INT32_MAX)
-      return wrong(at, NULL, "is given a tensor descriptor whose dimension %d is %lld; 1 to 2147483647 are possible", d,
-                   (long long)a->shape[d]);
-    if (d < a->rank - 1 && a->strides[d] % 16 * bytes % 16)
-      return wrong(at, NULL,
-                   "is given a tensor descriptor whose stride %d is %lld elements, which is not a multiple of 16 bytes",
-                   d, (long long)a->strides[d]);
-    if (a->block_shape[d] < 1 || (a->block_shape[d] & (a->block_shape[d] - 1)))
-      return wrong(at, NULL, "is given a tensor descriptor whose block shape %d is %d; it must be a power of two", d,
-                   (int)a->block_shape[d]);
-  }
-  return NEREID_OK;
-}
 
 /* What the type of a CUDA C parameter lets through: for a pointer, one to elements of the same kind and size; None is
  * NULL. */
@@ -216,7 +190,10 @@ static nereid_status check_arg(const Place *at, const nereid_arg *a, int depth) 
     return wrong(at, NULL, "is given the unknown element type %d", (int)a->dtype);
   if (a->has_dtype && a->kind == NEREID_ARG_FLOAT && !dtype_is_float((Dtype)a->dtype))
     return wrong(at, NULL, "is given a float that is to be of type %s", nereid_dtype_name(a->dtype));
-  if (a->kind == NEREID_ARG_DESCRIPTOR) return check_descriptor(at, a);
+  char why[160];
+  const char *hint = NULL;
+  if (a->kind == NEREID_ARG_DESCRIPTOR)
+    return descriptor_fits(a, why, sizeof why, &hint) ? NEREID_OK : wrong(at, hint, "%s", why);
   if (a->kind == NEREID_ARG_TUPLE) {
     if (a->item_count < 0 || (a->item_count && !a->items)) return wrong(at, NULL, "is given a tuple without items");
     if (depth == MOST_NESTING) return wrong(at, NULL, "is given tuples nested deeper than four levels");
@@ -246,7 +223,7 @@ static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int 
   if (s.kind == ARG_DESCRIPTOR) {
     key_byte(c, (unsigned char)(a->rank | a->nan_padding << 3));
     key_bytes(c, a->block_shape, sizeof a->block_shape[0] * (size_t)a->rank);
-    key_byte(c, divisible_shape(r, a));
+    key_byte(c, arg_divisible_shape(r, a));
   }
   if (s.kind == ARG_TUPLE) {
     const ParamRule plain = {.is_read = r->is_read, .in_tune_key = r->in_tune_key};
@@ -457,12 +434,13 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
                       kind->lists_programs && o->programs,
                       o->instrument,
                       o->without ? gpu_without(o->without, &wrong) : 0,
-                      o->persist | o->specialize << 1 | o->no_fp_fusion << 2 | o->no_sanitize_overflow << 3,
+                      o->persist | o->specialize << 1 | o->no_fp_fusion << 2 | o->no_sanitize_overflow << 3 |
+                          o->allow_unwritten << 4,
                       o->max_registers,
                       o->dot_precision ? 1 + front_dot_precision(o->dot_precision) : 0};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
-  _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");
+  _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins after it");
   key_bytes(c, head, sizeof head);
   for (int i = 0; i < k->info.param_count && !status; i++) status = key_param(c, i, error);
   if (status) return status;
@@ -545,7 +523,7 @@ static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, C
     spec.rank = a->rank;
     spec.nan_padding = a->nan_padding;
     memcpy(spec.block_shape, a->block_shape, sizeof a->block_shape);
-    spec.divisible_shape = divisible_shape(r, a);
+    spec.divisible_shape = arg_divisible_shape(r, a);
   }
   if (s.kind == ARG_TUPLE) {
     ArgSpec *items = NEW_N(cx->arena, ArgSpec, a->item_count);

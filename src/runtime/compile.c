@@ -130,12 +130,13 @@ static void find_widest(Op *op, void *arg) {
   }
 }
 
-static void check_thread_bytes(const Compiled *front, int64_t most, Context *cx, volatile nereid_status *phase) {
+static void check_thread_bytes(const Compiled *front, TileLimit *limit, Context *cx, volatile nereid_status *phase) {
   Widest w = {0};
   tile_walk(front->func->body, find_widest, &w);
-  int64_t each = w.bytes / (32 * front->num_warps);
+  int64_t each = w.bytes / (32 * front->num_warps), most = limit->thread_bytes;
   *phase = NEREID_UNSUPPORTED;
-  if (most && each > most)
+  limit->exceeded = most && each > most;
+  if (limit->exceeded)
     diag_fail(cx, (Span){0}, "a thread would hold %lld bytes of a tile of %lld in its %lld bytes of registers",
               (long long)each, (long long)w.bytes, (long long)most);
 }
@@ -171,7 +172,7 @@ typedef struct Texts {
   Buf print, c;
 } Texts;
 
-static bool compile(Specialization *s, const Call *c, const nereid_options *o, int64_t most_thread_bytes, Context *cx,
+static bool compile(Specialization *s, const Call *c, const nereid_options *o, TileLimit *limit, Context *cx,
                     Texts *texts, nereid_error **error) {
   const Compiler *const volatile of = compiler_of(s->run.kind);
   volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
@@ -186,13 +187,13 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
     Compiled *front = compile_front(s->module, c, o, s->device->cuda_sm, cx, &texts->print);
     specialization_keep_slots(s, front, cx);
     keep_config(s, front, cx);
-    check_thread_bytes(front, most_thread_bytes, cx, &phase);
+    check_thread_bytes(front, limit, cx, &phase);
     phase = NEREID_UNSUPPORTED;
     if (!of->runs_ptx) tile_expand_asm(front->func);
     phase = NEREID_INTERNAL;
     if (of->optimizes) tile_optimize(front->func, NULL, NULL, false);
-    else tile_sum_dots(front->func), tile_mark_waits(front->func); /* the order of sums is the same everywhere */
-    if (of->finds_undefined && o->debug) tile_track_undefined(front->func);
+    else tile_fold_dot_sum(front->func), tile_mark_waits(front->func); /* the order of sums is the same everywhere */
+    if (of->finds_undefined && o->debug && !o->allow_unwritten) tile_track_undefined(front->func);
     s->info.programs_wait = s->run.programs_wait = tile_waits(front->func);
     if (s->run.kind->signature) keep_mod_ref(s, front->func);
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
@@ -223,11 +224,11 @@ static void say_problem(const nereid_options *o) {
 
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *o,
                                       nereid_error **error) {
-  return specialization_create_within(m, c, d, o, 0, error);
+  return specialization_create_within(m, c, d, o, &(TileLimit){0}, error);
 }
 
 Specialization *specialization_create_within(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *o,
-                                             int64_t most_thread_bytes, nereid_error **error) {
+                                             TileLimit *limit, nereid_error **error) {
   Specialization *s = calloc(1, sizeof *s);
   Context *cx = context_within(o);
   unsigned char *key = malloc(c->key_size + 1);
@@ -253,7 +254,7 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
       .persist = o->persist,
       .specialize = o->specialize};
   Texts texts = {0};
-  bool done = compile(s, c, o, most_thread_bytes, cx, &texts, error);
+  bool done = compile(s, c, o, limit, cx, &texts, error);
   s->device = NULL;
   print_lines(&texts.print, o);
   warn_from_context(o, cx);

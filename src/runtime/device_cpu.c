@@ -12,12 +12,13 @@ typedef struct OverlapText {
 } OverlapText;
 
 /* `phase` becomes what a failure is to be called. */
-static CpuCode *compile_text(Context *cx, const Buf *text, CpuCompileInfo *info, volatile nereid_status *phase) {
+static CpuCode *compile_text(Context *cx, const Buf *text, size_t headers, CpuCompileInfo *info,
+                             volatile nereid_status *phase) {
   if (text->failed) context_out_of_memory(cx);
   *phase = NEREID_INTERNAL;
   CpuCode *volatile code = NULL;
   if (context_try(cx)) {
-    code = cpu_compile(cx, text->at, text->n, info);
+    code = cpu_compile(cx, &(CpuText){text->at, text->n, headers}, info);
     context_end_try(cx);
   } else {
     if (info->step == CC_FINDING) *phase = NEREID_NO_COMPILER;
@@ -40,8 +41,9 @@ static CpuCode *overlap_compile(CpuOverlap *overlap, nereid_error **error) {
   volatile nereid_status status = NEREID_INTERNAL;
   if (context_try(cx)) {
     cpu_emit_support(o->support, &text);
+    size_t headers = text.n;
     buf_write(&text, o->body, o->body_size);
-    code = compile_text(cx, &text, &info, &status);
+    code = compile_text(cx, &text, headers, &info, &status);
     context_end_try(cx);
   } else {
     error_from_context(error, status, cx);
@@ -82,13 +84,14 @@ static CpuOverlap *overlap_create(Func *func, Context *cx) {
 
 static void compile_kernel(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   *phase = NEREID_UNSUPPORTED;
-  if (!fault_places_keep(func, &s->run.places)) context_out_of_memory(cx);
+  if (!assert_places_keep(func, &s->run.places)) context_out_of_memory(cx);
   int64_t start = clock_ns();
   tile_instrument(func);
-  if (cpu_emit_c(func, false, CPU_TEXT_COMPILED, text)) s->run.overlap = overlap_create(func, cx);
+  size_t headers;
+  if (cpu_emit_c(func, false, CPU_TEXT_COMPILED, text, &headers)) s->run.overlap = overlap_create(func, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   CpuCompileInfo info = {0};
-  s->run.code = compile_text(cx, text, &info, phase);
+  s->run.code = compile_text(cx, text, headers, &info, phase);
   s->info.compiler_ms = info.from_cache ? 0 : info.cc_ms;
   s->info.from_cache = info.from_cache;
 }

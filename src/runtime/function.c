@@ -135,7 +135,7 @@ nereid_status nereid_key(nereid_device *d, nereid_module *m, const char *kernel,
 
 /* ---- arguments of a signature ------------------------------------------------------------------------------------ */
 
-/* An address, aligned or not, that nothing is behind. */
+/* An address, aligned or not, where no memory is. */
 static void *stand_in(bool aligned) { return (void *)(uintptr_t)(aligned ? 1 << 16 : (1 << 16) + 8); }
 
 bool nereid_arg_of_type(const char *type, nereid_arg *out) {

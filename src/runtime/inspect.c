@@ -182,7 +182,7 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     return;
   }
   *phase = NEREID_UNSUPPORTED;
-  cpu_emit_c(f, false, CPU_TEXT_READABLE, &in->text);
+  cpu_emit_c(f, false, CPU_TEXT_READABLE, &in->text, NULL);
 }
 
 static nereid_status run_inspection(Inspection *in, char **text, size_t *size, nereid_error **error) {

@@ -1,6 +1,6 @@
 /* Instrumented kernels at run time. measure/instrument.c runs one and keeps what it recorded. */
-#ifndef NEREID_RUNTIME_INSIDE_H
-#define NEREID_RUNTIME_INSIDE_H
+#ifndef NEREID_RUNTIME_INSTRUMENT_H
+#define NEREID_RUNTIME_INSTRUMENT_H
 
 #include "runtime/runtime.h"
 #include "tile/passes/instrument.h"

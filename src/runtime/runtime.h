@@ -31,9 +31,9 @@ Context *context_within(const nereid_options *o); /* a context with these limits
 
 /* ---- assert_places.c, gpu_sites.c: what a LoadedKernel keeps of the compilation ---------------------------------------- */
 
-bool fault_places_keep(const Func *f, AssertLocation **out); /* false: out of memory; *out holds what there is */
-char *assert_location_text(Span span);                       /* malloc'ed; NULL: out of memory */
-bool diag_sites_keep(const LaneFunc *f, DiagSites **out);    /* false: out of memory. NULL in *out: it has none */
+bool assert_places_keep(const Func *f, AssertLocation **out); /* false: out of memory; *out holds what there is */
+char *assert_location_text(Span span);                        /* malloc'ed; NULL: out of memory */
+bool diag_sites_keep(const LaneFunc *f, DiagSites **out);     /* false: out of memory. NULL in *out: it has none */
 
 /* ---- module.c ---------------------------------------------------------------------------------------------------- */
 
@@ -71,7 +71,7 @@ struct nereid_module {
   bool is_cuda_c;
   pthread_mutex_t lock;                         /* of the arena and the instances once the module is loaded */
   struct Instance *instances;                   /* of a CUDA C file's templates */
-  struct Winner *winners;                       /* measure/tuning_cache.c */
+  struct TunedConfig *winners;                  /* measure/tuning_cache.c */
   pthread_mutex_t tuning_cache_lock, tune_lock; /* of the winners; one kernel is measured at a time */
   ForkHook fork, tuning_cache_fork;
   /* ---- names.c; NULL: all names are the file's ---- */
@@ -146,6 +146,8 @@ typedef struct Seen {
   bool is_one, is_divisible; /* ints; of pointers is_divisible alone */
 } Seen;
 Seen arg_see(const ParamRule *r, const nereid_arg *a);
+/* Which dims of a descriptor's array are divisible by 16, a bit each. */
+uint8_t arg_divisible_shape(const ParamRule *r, const nereid_arg *a);
 /* What the front end is told of the arguments; in cx's arena. */
 ArgSpec *call_specs(const Call *c, Context *cx);
 /* The parameter whose part of the key holds byte `offset`. */
@@ -199,7 +201,7 @@ struct Specialization {
   uint64_t code_hash;              /* of the text that was compiled; 0: not known */
   const LaneFunc *lane;            /* sim; in cx */
   struct DiagSites *sites;         /* sim */
-  struct InstrumentNames *regions; /* inside.h: of an instrumented kernel, else NULL */
+  struct InstrumentNames *regions; /* instrument.h: of an instrumented kernel, else NULL */
 };
 static inline Specialization *launch_spec(const Launch *l) { return (Specialization *)l->kernel; }
 
@@ -227,11 +229,15 @@ void specialization_keep_slots(Specialization *s, const Compiled *from, Context 
 /* NULL: error is set. */
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
                                       nereid_error **error);
-/* The same, but for kernels that hold, on a GPU, more than so many bytes of one tile in a thread: NEREID_UNSUPPORTED.
- * 0: no limit. */
+/* How many bytes of one tile a thread of a GPU may hold; 0: as many as it likes. */
+typedef struct TileLimit {
+  int64_t thread_bytes;
+  bool exceeded; /* out: the kernel holds more, which is why it was not compiled */
+} TileLimit;
+
+/* The same, within a limit; NEREID_UNSUPPORTED where it is exceeded. */
 Specialization *specialization_create_within(nereid_module *m, const Call *c, nereid_device *d,
-                                             const nereid_options *options, int64_t most_thread_bytes,
-                                             nereid_error **error);
+                                             const nereid_options *options, TileLimit *limit, nereid_error **error);
 void specialization_destroy(Specialization *s);
 struct GridMemo *grid_memo_create(void);
 void grid_memo_free(struct GridMemo *g);

@@ -27,7 +27,7 @@ typedef struct Collect {
 } Collect;
 
 static void collect_value(Collect *c, const Value *v) {
-  if (!v->name || v->forward) return;
+  if (!v->name || v->replacement) return;
   if (c->at) c->at[c->n] = v;
   c->n++;
 }

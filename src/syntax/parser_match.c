@@ -180,7 +180,7 @@ static Node *bracket_pattern(Parser *p) {
     one = maybe_star_pattern(p);
     if (!at(p, T_COMMA)) {
       if (one->kind == NODE_MATCH_STAR) {
-        if (at(p, close)) syntax_error(p, one->span, "a starred pattern needs a comma behind it, or square brackets");
+        if (at(p, close)) syntax_error(p, one->span, "a starred pattern needs a comma after it, or square brackets");
         parser_unexpected(p);
       }
       parser_expect(p, close);

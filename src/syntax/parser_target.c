@@ -1,6 +1,6 @@
 /* Targets: what stands left of "=", between "for" and "in", after "del" and "as".
  *
- * Targets look like expressions, and only the "=" behind them tells. So they are parsed as expressions, then made
+ * Targets look like expressions, and only the "=" after them tells. So they are parsed as expressions, then made
  * targets here: every name, attribute, subscript, tuple and list in them gets its context, everything else is refused
  * with its name. */
 #include "syntax/parser.h"

@@ -1,7 +1,7 @@
 /* Making, moving and removing operations.
  *
  * An operation knows its operands; a value does not know its users. A value that another takes the place of is
- * therefore given a forwarding address (value_replace), and one walk over the function (tile_resolve) rewrites every
+ * therefore told its replacement (value_replace), and one walk over the function (tile_replace_uses) rewrites every
  * operand. Until then a pass that looks at an operand follows `forward` itself.
  *
  * The shorthands infer result types and trust their operands; what they build wrongly the verifier reports.
@@ -258,7 +258,7 @@ void build_yield(Builder *b, int n, Value *const *values) { build_op(b, OP_YIELD
 
 bool value_is_const(const Value *v, int64_t *out) {
   stack_guard();
-  while (v->forward) v = v->forward;
+  while (v->replacement) v = v->replacement;
   if (!v->def || v->type->ptr || !dtype_is_int(v->type->dtype)) return false;
   if (v->def->code == OP_SPLAT) return value_is_const(v->def->in[0], out);
   if (v->def->code != OP_CONST) return false;
@@ -281,28 +281,28 @@ void op_move_before(Op *op, Op *place) {
   insert(&(Builder){.block = place->block, .before = place}, op);
 }
 
-Value *value_resolve(Value *v) {
+Value *value_replacement(Value *v) {
   Value *end = v;
-  while (end->forward) end = end->forward;
-  while (v->forward && v->forward != end) { /* shorten the way for the next one who asks */
-    Value *next = v->forward;
-    v->forward = end;
+  while (end->replacement) end = end->replacement;
+  while (v->replacement && v->replacement != end) { /* shorten the way for the next one who asks */
+    Value *next = v->replacement;
+    v->replacement = end;
     v = next;
   }
   return end;
 }
 
 void value_replace(Value *old, Value *new_value) {
-  new_value = value_resolve(new_value);
-  if (old != new_value) old->forward = new_value;
+  new_value = value_replacement(new_value);
+  if (old != new_value) old->replacement = new_value;
 }
 
-static void resolve_operands(Op *op, void *arg) {
+static void replace_operands(Op *op, void *arg) {
   for (int i = 0; i < op->in_count; i++)
-    if (op->in[i]->forward) op->in[i] = value_resolve(op->in[i]);
+    if (op->in[i]->replacement) op->in[i] = value_replacement(op->in[i]);
 }
 
-void tile_resolve(Func *f) { tile_walk(f->body, resolve_operands, NULL); }
+void tile_replace_uses(Func *f) { tile_walk(f->body, replace_operands, NULL); }
 
 static void clone_block(Func *f, Block *to, const Block *from, Map *value_map) {
   stack_guard();
@@ -321,7 +321,7 @@ Op *op_clone(Builder *b, const Op *op, Map *value_map) {
   for (int i = 0; i < op->out_count; i++) types[i] = op->out[i]->type;
   Op *copy = build_op(b, op->code, op->in_count, op->in, op->out_count, types);
   for (int i = 0; i < op->in_count; i++) {
-    Value *old = value_resolve(op->in[i]), *mapped = map_get(value_map, old);
+    Value *old = value_replacement(op->in[i]), *mapped = map_get(value_map, old);
     copy->in[i] = mapped ? mapped : old;
   }
   memcpy(copy->attr, op->attr, sizeof copy->attr);

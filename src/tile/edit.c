@@ -92,7 +92,7 @@ bool op_is_pure(const Op *op) {
   for (int i = 0; i < 2; i++)
     if (op->body[i])
       for (const Op *inner = op->body[i]->first; inner; inner = inner->next)
-        if (op_info[inner->code].effect != EFFECT_END && !op_is_pure(inner)) return false;
+        if (op_info[inner->code].effect != EFFECT_TERMINATOR && !op_is_pure(inner)) return false;
   return true;
 }
 

@@ -77,7 +77,7 @@ static void put_name(Printer *p, const Value *v) {
 }
 
 static void put_value(Printer *p, const Value *v) {
-  while (v->forward) v = v->forward;
+  while (v->replacement) v = v->replacement;
   put_name(p, v);
 }
 

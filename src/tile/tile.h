@@ -76,7 +76,7 @@ typedef enum {
   OP_COUNT
 } OpCode;
 
-typedef enum { EFFECT_PURE, EFFECT_READ, EFFECT_WRITE, EFFECT_SIDE, EFFECT_CONTROL, EFFECT_END } Effect;
+typedef enum { EFFECT_PURE, EFFECT_READ, EFFECT_WRITE, EFFECT_SIDE, EFFECT_CONTROL, EFFECT_TERMINATOR } Effect;
 
 typedef enum {
   GROUP_CREATE,
@@ -151,7 +151,7 @@ typedef struct Block Block;
  * `divisible` (of the first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive
  * elements grow by one element; groups of `constant` elements are equal. Scalars have rank 1 here. */
 typedef struct AxisInfo {
-  int64_t divisible[MAX_RANK]; /* powers of two, at most FACTS_MOST */
+  int64_t divisible[MAX_RANK]; /* powers of two, at most AXIS_INFO_MOST */
   int64_t contiguous[MAX_RANK];
   int64_t constant[MAX_RANK];
   int non_negative; /* of an integer's elements: whether they are, SIGN_* */
@@ -160,7 +160,7 @@ typedef struct AxisInfo {
  * integers for where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and
  * products are taken to fit 32 bits. */
 enum { SIGN_UNKNOWN, SIGN_ASSUMED, SIGN_KNOWN, SIGN_INDEX };
-#define FACTS_MOST ((int64_t)1 << 30)
+#define AXIS_INFO_MOST ((int64_t)1 << 30)
 
 struct Value {
   const Type *type;
@@ -172,8 +172,8 @@ struct Value {
   AxisInfo *axis;   /* NULL until tile_axis_info() */
   /* which thread holds which element: NULL until layout_choose() (layout/layout.h), and of scalars */
   const struct Layout *layout;
-  Value *forward; /* set by value_replace: this value stands for that one; resolved by tile_resolve() */
-  void *note;     /* scratch of the pass or back end that is running */
+  Value *replacement; /* set by value_replace: this value stands for that one; resolved by tile_replace_uses() */
+  void *note;         /* scratch of the pass or back end that is running */
 };
 
 struct Op {
@@ -202,7 +202,7 @@ struct Block {
 
 /* How a run-time argument slot of a Func is filled from a launch's arguments. */
 typedef enum { SLOT_ARG, SLOT_DESC_BASE, SLOT_DESC_SHAPE, SLOT_DESC_STRIDE } SlotKind;
-/* Two arguments through which no byte is accessed twice: a launch checks it (gpu/reach.h). */
+/* Two arguments through which no byte is accessed twice: a launch checks it (gpu/disjoint.h). */
 typedef struct ApartArgs {
   int x, y;
   const struct ApartArgs *next;
@@ -275,9 +275,9 @@ bool value_is_const(const Value *v, int64_t *out); /* an integer const (scalar, 
 int64_t int_wrap(Dtype t, int64_t v);              /* v cut to an integer type's bits and extended by its sign */
 void op_remove(Op *op);                            /* unlinks; its results must have no users left */
 void op_move_before(Op *op, Op *place);            /* into place's block */
-void value_replace(Value *old, Value *new_value);  /* all users of old will see new_value after tile_resolve(f) */
-Value *value_resolve(Value *v);                    /* what stands for v now */
-void tile_resolve(Func *f);
+void value_replace(Value *old, Value *new_value);  /* all users of old will see new_value after tile_replace_uses(f) */
+Value *value_replacement(Value *v);                /* what stands for v now */
+void tile_replace_uses(Func *f);
 Op *op_clone(Builder *b, const Op *op, Map *value_map); /* deep; operands mapped where the map has them */
 /* Calls fn for every op, outer before inner, in order; fn may remove the op it is given. */
 void tile_walk(Block *b, void (*fn)(Op *op, void *arg), void *arg);
@@ -347,9 +347,9 @@ void tile_verify(Func *f, const char *after);
 
 /* ---- passes, one file each; pipeline.c lists them in order ------------------------------------------------------- */
 
-void tile_sum_dots(Func *f); /* acc + dot(a, b, 0) is dot(a, b, acc): first, and before the interpreter too */
-void tile_fold(Func *f);     /* constants, identities, if/for on constants, splat and broadcast of constants */
-void tile_cse(Func *f);      /* pure ops; loads are left alone */
+void tile_fold_dot_sum(Func *f); /* acc + dot(a, b, 0) is dot(a, b, acc): first, and before the interpreter too */
+void tile_fold(Func *f);         /* constants, identities, if/for on constants, splat and broadcast of constants */
+void tile_cse(Func *f);          /* pure ops; loads are left alone */
 void tile_dce(Func *f);
 void tile_licm(Func *f); /* pure ops out of loops */
 /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */

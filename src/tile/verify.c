@@ -391,19 +391,21 @@ static void check_ring(Verifier *v, const Op *op) {
       const Type *t = out(op, 0);
       if (t->ptr != 1 || t->rank) bad(v, op, "the result is %s, not a pointer", show(v, t));
       if (op->attr[0] < 1 || op->attr[0] > 64) bad(v, op, "%lld slots", (long long)op->attr[0]);
-      if (op->dim_count != 2 || op->attr[1] < 0 || op->attr[1] > 1) bad(v, op, "a tile has two dims");
+      if ((op->dim_count != 2 && !op->attr[2]) || op->attr[1] < 0 || op->attr[1] > 1) bad(v, op, "a tile has two dims");
       break;
     }
     case OP_RING_READ:
+    case OP_RING_LOAD:
     case OP_RING_COPY: {
       int at = op->code == OP_RING_COPY;
       const Op *ring = op->in[at]->def;
       const Type *tile = at ? in(op, 0) : out(op, 0);
       if (!ring || ring->code != OP_RING) bad(v, op, "operand %d is no ring", at);
       need_in(v, op, at + 1, type_number(v->func->cx, DT_I32));
-      if (tile->rank != 2 || tile->shape[0] != ring->dims[0] || tile->shape[1] != ring->dims[1] || tile->ptr != at ||
-          tile->dtype != in(op, at)->dtype)
-        bad(v, op, "%s is no tile of %s", show(v, tile), show(v, in(op, at)));
+      bool fits = tile->rank == ring->dim_count && tile->ptr == at && tile->dtype == in(op, at)->dtype;
+      for (int d = 0; d < tile->rank && fits; d++) fits = tile->shape[d] == ring->dims[d];
+      if (!fits) bad(v, op, "%s is no tile of %s", show(v, tile), show(v, in(op, at)));
+      if (!at && (op->code == OP_RING_LOAD) != (ring->attr[2] != 0)) bad(v, op, "threads do not read what they copied");
       if (at && op->in_count > 3) need_mask(v, op, 3, tile);
       break;
     }
@@ -579,7 +581,7 @@ static void check_types(Verifier *v, const Op *op) {
     case OP_JOIN:
     case OP_SPLIT:
     case OP_GATHER: check_shape_op(v, op); break;
-    case OP_RELAYOUT: need_out(v, op, 0, in(op, 0)); break;
+    case OP_CONVERT_LAYOUT: need_out(v, op, 0, in(op, 0)); break;
     case OP_LOAD:
     case OP_STORE:
     case OP_ATOMIC_RMW:
@@ -589,6 +591,7 @@ static void check_types(Verifier *v, const Op *op) {
     case OP_RING_COMMIT:
     case OP_RING_WAIT:
     case OP_RING_READ:
+    case OP_RING_LOAD:
     case OP_TENSOR_MAP:
     case OP_REQUIRE:
     case OP_APART:
@@ -646,7 +649,7 @@ static void check_operands(Verifier *v, const Op *op) {
   for (int i = 0; i < op->in_count; i++) {
     const Value *x = op->in[i];
     if (!x) bad(v, op, "operand %d is missing", i);
-    if (x->forward) bad(v, op, "operand %d was replaced and not resolved", i);
+    if (x->replacement) bad(v, op, "operand %d was replaced and not resolved", i);
     if (x->id < 0 || x->id >= v->func->value_count) bad(v, op, "operand %d has the id %d", i, x->id);
     if (!v->visible[x->id]) bad(v, op, "operand %d is not defined where it is used", i);
   }
@@ -709,7 +712,7 @@ static void check_block(Verifier *v, const Op *parent, const Block *b) {
   const Op *before = NULL;
   for (const Op *op = b->first; op; before = op, op = op->next) {
     if (op->block != b || op->prev != before) bad(v, op, "the links between operations are broken");
-    if (op_info[op->code].effect == EFFECT_END && (!parent || op->next)) bad(v, op, "ends a block that goes on");
+    if (op_info[op->code].effect == EFFECT_TERMINATOR && (!parent || op->next)) bad(v, op, "ends a block that goes on");
     check_op(v, op);
   }
   if (b->last != before) bad(v, speaker, "the links between operations are broken");

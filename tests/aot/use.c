@@ -1,5 +1,5 @@
-/* Launches what tests/aot/check_build built: softmax in two alignments, a vector addition, and with an argument the
- * same from that bundle. */
+/* Launches what tests/aot/check_build built: softmax in two alignments, a vector addition, a tensor descriptor with a
+ * tuple, and with an argument the same from that bundle. */
 #include "built.h"
 
 #include <math.h>
@@ -35,6 +35,19 @@ static int check_sum(const float *x, const float *y, const float *out, int n) {
   return 0;
 }
 
+static int check_scaled(nereid_device *cpu, float *x, float *out) {
+  nereid_error *error = NULL;
+  for (int i = 0; i < 6 * 12; i++) x[i] = (float)i;
+  if (scaled(cpu, NULL, x, 6, 7, 12, 1, out, 2.5f, 3, &error)) return failed(error);
+  for (int i = 0; i < 4; i++)
+    for (int k = 0; k < 8; k++)
+      if (out[8 * i + k] != (3 + i < 6 && k < 7 ? x[(3 + i) * 12 + k] * 2.5f : 0))
+        return fprintf(stderr, "the descriptor's block is wrong\n"), 1;
+  if (!scaled(cpu, NULL, x, 6, 7, 11, 1, out, 2.5f, 3, &error)) return fprintf(stderr, "a stride of 11 is taken\n"), 1;
+  nereid_error_free(error);
+  return 0;
+}
+
 static int check_bundle(nereid_device *cpu, const char *path, float *x, float *y, float *out) {
   nereid_error *error = NULL;
   nereid_bundle *bundle = NULL;
@@ -56,7 +69,7 @@ int main(int argc, char **argv) {
   if (nereid_device_open(getenv("DEVICE") ? getenv("DEVICE") : "cpu:2", &cpu, &error)) return failed(error);
   float *x = (float *)calloc(ROWS * N + 16, sizeof *x), *out = (float *)calloc(ROWS * N + 16, sizeof *out);
   float *y = (float *)calloc(ROWS * N + 16, sizeof *y);
-  int bad = check_softmax(cpu, x, out) || check_softmax(cpu, x + 1, out + 3);
+  int bad = check_softmax(cpu, x, out) || check_softmax(cpu, x + 1, out + 3) || check_scaled(cpu, x, out);
   for (int i = 0; i < 2000; i++) y[i] = (float)i;
   if (!bad && vector_add(cpu, NULL, x, y, out, SIZE, &error)) bad = failed(error);
   if (!bad) bad = check_sum(x, y, out, SIZE);

@@ -5,8 +5,8 @@ as it stands and in float64, and compares.
     build/tests/random_graphs 1000 1 --save /tmp/programs && tests/fuzz/compare_random_graphs.py /tmp/programs [--errors]
 
 For each output: type and shape; the float64 reference beside PyTorch in float64; and the results of the fused form, whose
-distance from float64 is at most twice that of PyTorch's own, or a few times what a rounding of each input and each result
-on the way makes of it: that is measured, in float64, with roundings drawn at random. Programs that draw random numbers, and what PyTorch refuses, are counted and left out. --errors prints the distances, too.
+distance from float64 is at most twice that of PyTorch's own, or a few times what a rounding of each input, each result and
+each gradient on the way makes of it: that is measured, in float64, with roundings drawn at random. Programs that draw random numbers, and what PyTorch refuses, are counted and left out. --errors prints the distances, too.
 Without PyTorch the exit status is 77.
 """
 import re
@@ -60,11 +60,48 @@ def read(path):
             yield program
 
 
+class Rounding(torch.autograd.Function):
+    """As if it had been rounded to a type, at random, and its gradient, too."""
+
+    @staticmethod
+    def forward(ctx, x, unit, noise):
+        ctx.unit, ctx.noise = unit, noise
+        return Rounding.moved(x, unit, noise)
+
+    @staticmethod
+    def backward(ctx, g):
+        return Rounding.moved(g, ctx.unit, ctx.noise), None, None
+
+    @staticmethod
+    def moved(x, unit, noise):
+        return x * (1 + unit * (2 * torch.rand(x.shape, generator=noise, dtype=torch.float64) - 1))
+
+
 def rounded(x, dtype, noise):
-    """x as if it had been rounded to a type, at random; the gradient passes."""
     if noise is None or not x.is_floating_point() or dtype not in ROUNDING:
         return x
-    return x * (1 + ROUNDING[dtype] * (2 * torch.rand(x.shape, generator=noise, dtype=torch.float64) - 1))
+    return Rounding.apply(x, ROUNDING[dtype], noise)
+
+
+class Written:
+    """torch.nn.functional, with attention as the operations that it is, each of them rounded."""
+
+    def __init__(self, noise, dtype):
+        self.noise, self.dtype = noise, dtype
+
+    def __getattr__(self, name):
+        return getattr(F, name)
+
+    def scaled_dot_product_attention(self, q, k, v, attn_mask=None, is_causal=False):
+        def step(x):
+            return rounded(x, self.dtype, self.noise)
+        scores = step(step(q @ k.mT) / q.shape[-1] ** 0.5)
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+        e = step(torch.exp(step(scores - scores.detach().amax(-1, keepdim=True))))
+        return step(e / step(e.sum(-1, keepdim=True))) @ v
 
 
 def evaluate(program, double, noise=None):
@@ -81,8 +118,9 @@ def evaluate(program, double, noise=None):
             if double:
                 text = re.sub(r"\.(float|half)\(\)|\.to\(torch\.bfloat16\)", ".double()", text)
             operands = dict(zip("abcd", [values[int(t[1:])] for t in found[3].split()]))
-            y = eval(text, {"torch": torch, "F": F, **operands})
-            values[int(found[1])] = rounded(y, TYPES[found[4]], noise)
+            dtype = TYPES[found[4]]
+            y = eval(text, {"torch": torch, "F": Written(noise, dtype) if noise else F, **operands})
+            values[int(found[1])] = rounded(y, dtype, noise)
         elif found := re.fullmatch(r"  t(\d+) = (\w+) .*", line):
             x = next(given)
             if x.is_floating_point():
@@ -141,7 +179,7 @@ def complaints(program, errors):
         if d > scale * 1e-9:
             yield f"output {i}: float64 is off PyTorch's by {d:g} of {scale:g}"
             continue
-        mine, theirs = distance(ours, double), distance(torchs, double)
+        mine, theirs = distance(ours, double), max(d, distance(torchs, double))  # d: two orders of the same sums in float64
         moved = max(distance(n[i], double) for n in noisy)
         if errors:
             print(f"{program.number} {i} {ours.dtype} {mine:g} {theirs:g} {moved:g} {scale:g}")

@@ -17,7 +17,7 @@ static void check_code(const BundleCode *c) {
   if (c->plan) gpu_plan_maps(c->plan, slots, (int32_t[]){1, 1, 1}, maps);
   for (const AssertLocation *p = c->places; p; p = p->next) {
     nereid_error *error = NULL;
-    fault_places_error(&error, NEREID_KERNEL_FAULT, c->places, p->path, "a message", p->line);
+    assert_places_error(&error, NEREID_KERNEL_FAULT, c->places, p->path, "a message", p->line);
     CHECK(error && *nereid_error_text(error));
     nereid_error_free(error);
   }

@@ -109,8 +109,8 @@ static void count(LaneOp *op, void *arg) {
   Census *c = arg;
   c->ops++;
   bool pure = lane_info[op->code].effect == LE_PURE && (op->code != LANE_SPECIAL || lane_op_is_pure(op));
-  c->may_run =
-      c->may_run && (pure || lane_info[op->code].effect == LE_END || op->code == LANE_IF || op->code == LANE_EXIT);
+  c->may_run = c->may_run &&
+               (pure || lane_info[op->code].effect == LE_TERMINATOR || op->code == LANE_IF || op->code == LANE_EXIT);
 }
 
 static void run(const LaneFunc *f) {

@@ -144,7 +144,8 @@ static bool make_products(Gen *g) {
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* Two products of which the second takes what the first gave. Without softmax all of it is exact: scores are cut to a
- * few units. With it, a weight may round to either of two neighbours. */
+ * few units. With it, a weight may round to either of two neighbours. Some carry a state, as linear attention does:
+ * keys by values, so that the tile of keys is read along by one product and across by another. */
 static bool make_attention(Gen *g) {
   nereid_dtype t = random_operand_type(g);
   if (t == NEREID_I8) t = NEREID_F16;
@@ -152,9 +153,10 @@ static bool make_attention(Gen *g) {
       d = 16 << draw(g, 3);
   if (width(t) == 8 && head < 32) head = 32;
   if (width(t) == 8 && n < 32) n = 32;
-  bool softmax = chance(g, 60), causal = chance(g, 40);
+  bool softmax = chance(g, 60), causal = chance(g, 40), carries = chance(g, 30);
   Turns turns;
   DotOperand keys, values;
+  Sum state;
   begin_turns(g, &turns, n, (int)draw(g, 6));
   Param *q = add_param(g, PARAM_IN, "i");
   if (!q || !begin_operand(g, &turns, &keys, t, 0, head) || !begin_operand(g, &turns, &values, t, 0, d)) return false;
@@ -170,6 +172,7 @@ static bool make_attention(Gen *g) {
     line(g, "m%d = tl.full([%d], float(\"-inf\"), %s)", id, m, type);
     line(g, "l%d = tl.full([%d], 1.0, %s)", id, m, type);
   }
+  if (carries) begin_sum(g, &state, t, 0, head, d), bound_sum(&state, &turns, &keys, &values);
   put_turns(g, &turns);
   bool early = chance(g, 40);
   load_operand(g, &turns, &keys, true);
@@ -195,6 +198,7 @@ static bool make_attention(Gen *g) {
   if (chance(g, 60))
     line(g, "s%d = tl.dot(p%d.to(%s), %s, s%d%s%s)", id, id, tl_name(t), values.name, id, precision, out);
   else line(g, "s%d += tl.dot(p%d.to(%s), %s%s%s)", id, id, tl_name(t), values.name, precision, out);
+  if (carries) put_dot(g, &state, &turns, &keys, &values);
   g->indent--;
   if (softmax) {
     line(g, "s%d = s%d / l%d[:, None]", id, id, id);
@@ -209,6 +213,7 @@ static bool make_attention(Gen *g) {
   char name[12];
   snprintf(name, sizeof name, "s%d", id);
   finish(g, r, name);
+  if (carries) finish(g, state.v, state.name);
   return true;
 }
 

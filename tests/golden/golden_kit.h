@@ -21,13 +21,12 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#undef fail /* base.h's is meant */
 
 typedef struct Golden {
   const char *folder;    /* "tile" */
   const char *extension; /* ".tile" */
   const char *key;       /* "// passes: " */
-  /* Writes to got what is made of the input; key: what stands behind it on its line. May fail(). */
+  /* Writes to got what is made of the input; key: what stands behind it on its line. May diag_fail(). */
   void (*make)(Context *cx, const Source *input, const char *key, Buf *got);
   /* Looks at a text that is as expected, and writes what is wrong with it nevertheless; may be NULL. */
   void (*check)(Context *cx, const char *key, const Buf *got, Buf *problem);

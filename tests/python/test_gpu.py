@@ -44,6 +44,23 @@ class FakeGPU(unittest.TestCase):
         self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
         return p.stdout + p.stderr
 
+    def test_importing_leaves_the_driver_alone(self):
+        """So that a program can fork when it has imported all, and each child has a GPU."""
+        self.run_in_file("""
+            nereid.use_as_triton()
+            import triton.testing, triton.tools.tensor_descriptor
+            tuned = triton.autotune([triton.Config({"BLOCK": 64})], key=[])(fill)
+            driver = os.path.basename(os.environ["NEREID_LIBCUDA"])
+            loaded = lambda: driver in open("/proc/self/maps").read()
+            assert not loaded()
+            child = os.fork()
+            if not child:
+                fill[(1,)](on_gpu, 1.0)
+                os._exit(0 if loaded() else 1)
+            assert os.waitpid(child, 0)[1] == 0
+            assert not loaded()
+            """)
+
     def test_where_arrays_lie(self):
         self.run_in_file("""
             @triton.jit

@@ -100,6 +100,25 @@ class Torch(unittest.TestCase):
         torch.testing.assert_close(torch.compile(in_place, backend=nereid.torch_backend)(a, b), torch.full((8, 8), 3.0))
         self.assertEqual(a[0, 0], 2)
 
+    def test_products(self):
+        x, w = torch.randn(24, 40), torch.randn(40, 56)
+        for options in ({"mode": "max-autotune"}, {"options": {"products": "auto"}}, {"options": {"products": "own"}}):
+            self.compiled(lambda x, w: torch.relu(x @ w), x, w, **options)
+        f = torch.compile(lambda x, w: x @ w, backend=nereid.torch_backend, options={"products": "mine"})
+        with self.assertRaisesRegex(Exception, "products is 'mine'; it may be auto, own, library"):
+            f(x, w)
+
+    def test_writes_into_views(self):
+        def f(x, y):
+            z = x.sin()
+            z[:, 1:6:2] = y
+            z[:, -5::3] = 2
+            z.as_strided((2, 3), (9, 2), 1).copy_(y[:2] * 3)
+            return z.cos(), torch.slice_scatter(x, y, 1, 2, None, 2)
+
+        self.compiled(f, torch.randn(3, 7), torch.randn(3, 3))
+        self.compiled(lambda x: torch.as_strided_scatter(x, x.sum(), (), (), 4) * 2, torch.randn(3, 7))
+
     def test_how_tensors_lie(self):
         x, y = torch.randn(8, 6), torch.randn(6, 8)
         self.compiled(lambda x: (x + 1).t(), x)

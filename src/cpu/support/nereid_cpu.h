@@ -146,7 +146,7 @@ typedef struct NereidHost {
 
 #define ND_INLINE static inline __attribute__((always_inline, unused))
 #define ND_NOINLINE static __attribute__((noinline, unused))
-/* Before a loop of few turns, known when compiling, whose arrays are meant to be registers. */
+/* Before a loop of few iterations, known when compiling, whose arrays are meant to be registers. */
 #ifdef __clang__
 #define ND_UNROLL _Pragma("clang loop unroll(full)")
 #else

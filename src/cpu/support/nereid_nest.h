@@ -3,16 +3,22 @@
 #ifndef NEREID_NEST_H
 #define NEREID_NEST_H
 
-/* The greater (lesser) of acc, which is no NaN, and x, unless x is one: one instruction, where nd_max takes three. */
+/* The greater (lesser) of acc, which is no NaN, and x, unless x is one: without what nd_max does for acc. Of equal
+ * numbers only zeros differ, in the sign: -0 is the lesser. */
+#define ND_GROW(T, I, greater, lesser) \
+  ND_INLINE nd_##T##v nd_grow_##T##v(nd_##T##v acc, nd_##T##v x) { \
+    return (nd_##T##v)((nd_##I##v)(greater) & ((nd_##I##v)x | (nd_##I##v)(x != acc))); \
+  } \
+  ND_INLINE nd_##T##v nd_shrink_##T##v(nd_##T##v acc, nd_##T##v x) { \
+    return (nd_##T##v)((nd_##I##v)(lesser) | ((nd_##I##v)x & (nd_##I##v)(x == acc))); \
+  }
 #if defined(ND_X86)
-ND_INLINE nd_f32v nd_grow_f32v(nd_f32v acc, nd_f32v x) { return (nd_f32v)ND_MM(max_ps)(x, acc); }
-ND_INLINE nd_f32v nd_shrink_f32v(nd_f32v acc, nd_f32v x) { return (nd_f32v)ND_MM(min_ps)(x, acc); }
+ND_GROW(f32, i32, ND_MM(max_ps)(x, acc), ND_MM(min_ps)(x, acc))
 #else
-ND_INLINE nd_f32v nd_grow_f32v(nd_f32v acc, nd_f32v x) { return nd_select_f32v(nd_gt_f32v(x, acc), x, acc); }
-ND_INLINE nd_f32v nd_shrink_f32v(nd_f32v acc, nd_f32v x) { return nd_select_f32v(nd_lt_f32v(x, acc), x, acc); }
+ND_GROW(f32, i32, nd_select_f32v(nd_gt_f32v(x, acc), x, acc), nd_select_f32v(nd_lt_f32v(x, acc), x, acc))
 #endif
-ND_INLINE nd_f64v nd_grow_f64v(nd_f64v acc, nd_f64v x) { return nd_select_f64v(nd_gt_f64v(x, acc), x, acc); }
-ND_INLINE nd_f64v nd_shrink_f64v(nd_f64v acc, nd_f64v x) { return nd_select_f64v(nd_lt_f64v(x, acc), x, acc); }
+ND_GROW(f64, i64, nd_select_f64v(nd_gt_f64v(x, acc), x, acc), nd_select_f64v(nd_lt_f64v(x, acc), x, acc))
+#undef ND_GROW
 
 /* A gather by indices that are often neighbours after all (`offs % N`): then one load. */
 #define ND_XLOAD(T, ...) \

@@ -5,7 +5,7 @@
  * integer once a negative number has all bits but the sign flipped; NaN counts as the greatest, and comes back as one
  * quiet NaN.
  *
- * Transpose turns squares of a vector's width in registers: log2 steps, each swapping between rows r and r + s those
+ * Transpose goes by squares of a vector's width in registers: log2 steps, each swapping between rows r and r + s those
  * lanes that belong to the other one. For s = 1 and 4 lanes:
  *
  *     a0 a1 a2 a3          a0 b0 a2 b2
@@ -102,47 +102,47 @@ ND_INTS(ND_HISTOGRAM)
 /* ---- transpose --------------------------------------------------------------------------------------------------- */
 
 /* Lane i of row r and of row r + s after the step, as an index into both rows' lanes; L lanes. */
-#define ND_TURN_LOW(i, s, L) ((i) & (s) ? (L) + (i) - (s) : (i))
-#define ND_TURN_HIGH(i, s, L) ((i) & (s) ? (L) + (i) : (i) + (s))
-#define ND_TURN_L1(i) ND_TURN_LOW(i, 1, ND_VL)
-#define ND_TURN_L2(i) ND_TURN_LOW(i, 2, ND_VL)
-#define ND_TURN_L4(i) ND_TURN_LOW(i, 4, ND_VL)
-#define ND_TURN_L8(i) ND_TURN_LOW(i, 8, ND_VL)
-#define ND_TURN_H1(i) ND_TURN_HIGH(i, 1, ND_VL)
-#define ND_TURN_H2(i) ND_TURN_HIGH(i, 2, ND_VL)
-#define ND_TURN_H4(i) ND_TURN_HIGH(i, 4, ND_VL)
-#define ND_TURN_H8(i) ND_TURN_HIGH(i, 8, ND_VL)
-#define ND_TURN_STEP(V, s) \
+#define ND_TRANSPOSE_LOW(i, s, L) ((i) & (s) ? (L) + (i) - (s) : (i))
+#define ND_TRANSPOSE_HIGH(i, s, L) ((i) & (s) ? (L) + (i) : (i) + (s))
+#define ND_TRANSPOSE_L1(i) ND_TRANSPOSE_LOW(i, 1, ND_VL)
+#define ND_TRANSPOSE_L2(i) ND_TRANSPOSE_LOW(i, 2, ND_VL)
+#define ND_TRANSPOSE_L4(i) ND_TRANSPOSE_LOW(i, 4, ND_VL)
+#define ND_TRANSPOSE_L8(i) ND_TRANSPOSE_LOW(i, 8, ND_VL)
+#define ND_TRANSPOSE_H1(i) ND_TRANSPOSE_HIGH(i, 1, ND_VL)
+#define ND_TRANSPOSE_H2(i) ND_TRANSPOSE_HIGH(i, 2, ND_VL)
+#define ND_TRANSPOSE_H4(i) ND_TRANSPOSE_HIGH(i, 4, ND_VL)
+#define ND_TRANSPOSE_H8(i) ND_TRANSPOSE_HIGH(i, 8, ND_VL)
+#define ND_TRANSPOSE_STEP(V, s) \
   ND_UNROLL for (int r = 0; r < ND_VL; r++) if (!(r & s)) { \
     V a = row[r], b = row[r + s]; \
-    row[r] = __builtin_shufflevector(a, b, ND_SEQ(ND_TURN_L##s)); \
-    row[r + s] = __builtin_shufflevector(a, b, ND_SEQ(ND_TURN_H##s)); \
+    row[r] = __builtin_shufflevector(a, b, ND_SEQ(ND_TRANSPOSE_L##s)); \
+    row[r + s] = __builtin_shufflevector(a, b, ND_SEQ(ND_TRANSPOSE_H##s)); \
   }
 #if ND_VL == 16
-#define ND_TURN_STEP8(V) ND_TURN_STEP(V, 8)
+#define ND_TRANSPOSE_STEP8(V) ND_TRANSPOSE_STEP(V, 8)
 #else
-#define ND_TURN_STEP8(V)
+#define ND_TRANSPOSE_STEP8(V)
 #endif
 #if ND_VL >= 8
-#define ND_TURN_STEP4(V) ND_TURN_STEP(V, 4)
+#define ND_TRANSPOSE_STEP4(V) ND_TRANSPOSE_STEP(V, 4)
 #else
-#define ND_TURN_STEP4(V)
+#define ND_TRANSPOSE_STEP4(V)
 #endif
-#define ND_TURN_SQUARE(U) \
-  ND_INLINE void nd_turn_##U(nd_##U *dst, int64_t dst_stride, const nd_##U *src, int64_t src_stride) { \
+#define ND_TRANSPOSE_SQUARE(U) \
+  ND_INLINE void nd_transpose_square_##U(nd_##U *dst, int64_t dst_stride, const nd_##U *src, int64_t src_stride) { \
     nd_##U##v row[ND_VL]; \
     ND_UNROLL for (int r = 0; r < ND_VL; r++) row[r] = *(const nd_##U##vu *)(src + r * src_stride); \
-    ND_TURN_STEP8(nd_##U##v) \
-    ND_TURN_STEP4(nd_##U##v) \
-    ND_TURN_STEP(nd_##U##v, 2) \
-    ND_TURN_STEP(nd_##U##v, 1) \
+    ND_TRANSPOSE_STEP8(nd_##U##v) \
+    ND_TRANSPOSE_STEP4(nd_##U##v) \
+    ND_TRANSPOSE_STEP(nd_##U##v, 2) \
+    ND_TRANSPOSE_STEP(nd_##U##v, 1) \
     ND_UNROLL for (int r = 0; r < ND_VL; r++) * (nd_##U##vu *)(dst + r * dst_stride) = row[r]; \
   }
-ND_TURN_SQUARE(u8)
-ND_TURN_SQUARE(u16)
-ND_TURN_SQUARE(u32)
+ND_TRANSPOSE_SQUARE(u8)
+ND_TRANSPOSE_SQUARE(u16)
+ND_TRANSPOSE_SQUARE(u32)
 /* 64 bits: squares small enough for registers of every kind. */
-ND_INLINE void nd_turn_u64(nd_u64 *dst, int64_t dst_stride, const nd_u64 *src, int64_t src_stride) {
+ND_INLINE void nd_transpose_square_u64(nd_u64 *dst, int64_t dst_stride, const nd_u64 *src, int64_t src_stride) {
   for (int r = 0; r < ND_VL; r++)
     for (int c = 0; c < ND_VL; c++) dst[c * dst_stride + r] = src[r * src_stride + c];
 }
@@ -157,7 +157,7 @@ ND_INLINE void nd_turn_u64(nd_u64 *dst, int64_t dst_stride, const nd_u64 *src, i
     int64_t whole_rows = rows / ND_VL * ND_VL, whole_columns = columns / ND_VL * ND_VL; \
     for (int64_t c = 0; c < whole_columns; c += ND_VL) \
       for (int64_t r = 0; r < whole_rows; r += ND_VL) \
-        nd_turn_##U(dst + c * dst_stride + r, dst_stride, src + r * src_stride + c, src_stride); \
+        nd_transpose_square_##U(dst + c * dst_stride + r, dst_stride, src + r * src_stride + c, src_stride); \
     for (int64_t c = 0; c < columns; c++) \
       for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) \
         dst[c * dst_stride + r] = src[r * src_stride + c]; \
@@ -167,7 +167,7 @@ ND_TRANSPOSE(2, u16)
 ND_TRANSPOSE(4, u32)
 ND_TRANSPOSE(8, u64)
 #undef ND_TRANSPOSE
-#undef ND_TURN_SQUARE
+#undef ND_TRANSPOSE_SQUARE
 
 /* ---- copy; strides and row_bytes in bytes ------------------------------------------------------------------------ */
 

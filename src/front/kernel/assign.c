@@ -42,11 +42,32 @@ static bool take_pending(Frame *f, const char *name) {
 /* A plain assignment makes tensors of numbers; of these it cannot. */
 static void check_assigned(Front *fr, Span at, const Py *value) {
   stack_guard();
-  if (value->kind == PY_TUPLE)
-    for (int i = 0; i < value->tuple.n; i++) check_assigned(fr, at, value->tuple.at[i]);
-  if (value->kind != PY_STR && value->kind != PY_LIBRARY && value->kind != PY_MODULE &&
-      !(value->kind == PY_RANGE && !value->range.is_tl) && value->kind != PY_DICT)
-    return;
+  switch (value->kind) {
+    case PY_TUPLE:
+      for (int i = 0; i < value->tuple.n; i++) {
+        check_assigned(fr, at, value->tuple.at[i]);
+        if (value->tuple.at[i]->kind == PY_TYPE)
+          diag_fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`",
+                         "'dtype' object has no attribute 'type': a tuple with %s in it cannot be assigned",
+                         py_describe(fr, value->tuple.at[i]));
+      }
+      if (!value->tuple.is_list) return;
+      break;
+    case PY_RANGE:
+      if (value->range.is_tl) return;
+      break;
+    case PY_OBJECT:
+      if (value->object.cls) return;
+      break;
+    case PY_STR:
+    case PY_LIBRARY:
+    case PY_MODULE:
+    case PY_DICT:
+    case PY_FUNCTION:
+    case PY_BUILTIN:
+    case PY_CONSTEXPR_TYPE: break;
+    default: return;
+  }
   diag_fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`",
                  "cannot convert %s of type <class '%s'> to tensor", py_describe(fr, value), py_class_name(value));
 }

@@ -62,6 +62,14 @@ typedef struct NameMerge {
 } NameMerge;
 typedef VEC(NameMerge) NameMerges;
 
+/* Triton asks both values for their types; None, a dtype and the void of a store have none. */
+static void check_has_type(Front *fr, const Node *n, const Binding *b) {
+  if (b->value->kind != PY_NONE && b->value->kind != PY_VOID && b->value->kind != PY_TYPE) return;
+  diag_fail_hint(fr->cx, binding_span(fr, b, n), "assign it once, before the `if`",
+                 "'%s' object has no attribute 'type': a run-time `if` cannot give `%s` the value %s",
+                 b->value->kind == PY_TYPE ? "dtype" : "NoneType", b->name, py_describe(fr, b->value));
+}
+
 static void lose(Front *fr, Scope *after, const char *name, const char *why) {
   Frame *f = core_of(fr)->frame;
   Scope keep = f->scope;
@@ -123,6 +131,8 @@ static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scop
       bool both = b && b->value && assigned(b, old) && !b->is_declared;
       if (both) {
         if (pass) continue; /* seen from the other side */
+        check_has_type(fr, n, a);
+        check_has_type(fr, n, b);
         if (!py_same_type(a->value, b->value))
           diag_fail_hint(cx, binding_span(fr, b, n),
                          "a name assigned in both branches must get one type; cast one of them",
@@ -265,22 +275,19 @@ static Branch begin_branch(Front *fr, const Scope *before) {
   return b;
 }
 
-/* What follows a return that always happens is never run, but Triton walks it: it must be right, and its returns must
- * be of the same type. It is built into a block that is dropped. */
+/* What follows a return that always happens is never run, but Triton walks it: it must be right, and its returns and
+ * the names that it assigns must be of the same type. It is built into a block that is dropped. */
 static void walk_unreached(Front *fr, Flow *flow, Rest *rest) {
   if (rest->empty) return;
   Core *core = core_of(fr);
   Builder outer = fr->b;
-  Scope before = core->frame->scope;
   const OpenRegion *regions = core->regions;
   Block *block = block_create(fr->func, NULL);
-  core->frame->scope = scope_copy(fr, &before);
   fr->b.block = block;
   fr->b.before = NULL;
   Flow more = rest->run(fr, rest, false);
   Join j = {.fr = fr, .a = outer.block, .b = fr->b.block};
   fr->b = outer;
-  core->frame->scope = before;
   core->regions = regions;
   if (more.value && flow->value) agree(&j, more.where ? more.where : flow->where, &flow->value, &more.value);
 }
@@ -310,6 +317,7 @@ Flow core_guard(Front *fr, Flow flow, Rest *rest, bool tail) {
   fr->b = outer;
   Flow joined = join_branches(fr, flow.where, flow.flag, outer.span, before, &then, &other, tail);
   joined.rest_done = true;
+  if (joined.kind == FLOW_RETURNS) core->frame->scope = other.scope; /* for the rules of names around it */
   return joined;
 }
 
@@ -358,19 +366,23 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
   b.scope = f->scope;
   if (a.flow.kind != FLOW_RETURNS) core->regions = regions_a;
   bool ra = a.flow.kind == FLOW_RETURNS, rb = b.flow.kind == FLOW_RETURNS;
+  Scope on_scope = scope_copy(fr, ra ? &b.scope : &a.scope);
+  if (has_return) { /* Triton compares the names of both branches, also where one of them never gets to what follows */
+    Join rules = {.fr = fr, .a = a.block, .b = b.block};
+    merge_names(&rules, n, &before, &a.scope, &b.scope, &on_scope, NULL, true);
+  }
   if (body_tail || (ra && rb) || (a.flow.kind == FLOW_FALLS && b.flow.kind == FLOW_FALLS)) {
     fr->b = outer;
     Flow flow = join_branches(fr, n, cond, span, before, &a, &b, body_tail);
     flow.rest_done = flow.kind != FLOW_FALLS;
+    if (flow.kind == FLOW_RETURNS) f->scope = on_scope;
     if (ra && rb) walk_unreached(fr, &flow, rest);
     return flow;
   }
   /* the rest goes into the branch that goes on */
   if ((ra && b.flow.kind == FLOW_FALLS) || (rb && a.flow.kind == FLOW_FALLS)) {
     Branch *on = ra ? &b : &a;
-    Join rules = {.fr = fr, .a = a.block, .b = b.block};
-    merge_names(&rules, n, &before, &a.scope, &b.scope, &on->scope, NULL, true);
-    f->scope = on->scope;
+    f->scope = on_scope;
     fr->b = outer;
     fr->b.block = on->block;
     fr->b.before = NULL;
@@ -379,6 +391,7 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
     fr->b = outer;
     Flow flow = join_branches(fr, n, cond, span, before, &a, &b, tail);
     flow.rest_done = true;
+    if (flow.kind == FLOW_RETURNS) f->scope = on->scope;
     return flow;
   }
   fr->b = outer;

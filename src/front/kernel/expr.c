@@ -61,7 +61,14 @@ Py *core_lookup(Front *fr, Node *n) {
   Frame *f = core_of(fr)->frame;
   const char *name = n->Name.id;
   Binding *b = scope_find(&f->scope, name);
-  if (b && b->value) return b->value;
+  if (b && b->value) {
+    bool argument = b->where && b->where->kind == NODE_ARG;
+    if (argument && b->value->kind == PY_TENSOR && b->value->is_constexpr)
+      diag_fail_hint(fr->cx, core_span(fr, n), "leave out `: tl.constexpr` where the caller assigns it",
+                     "`%s` was declared tl.constexpr, but is known only at run time (%s)", name,
+                     py_describe(fr, b->value));
+    return b->value;
+  }
   Py *v = f->fn->closure ? map_get(f->fn->closure, name) : NULL;
   if (!v) v = namespace_lookup(fr, f->ns, name);
   if (v) {
@@ -107,6 +114,20 @@ void core_check_annotations(Front *fr, const Function *fn) {
   const NodeList *args = &fn->def->FunctionDef.args->arguments.args;
   for (int i = 0; i < args->n; i++)
     if (args->at[i]->arg.annotation) core_check_annotation(fr, args->at[i]->arg.annotation);
+}
+
+bool core_is_bare_type(Front *fr, Node *n, const Py *v) {
+  stack_guard();
+  if (v->kind != PY_TYPE || v->is_constexpr) return false;
+  if (n->kind == NODE_NAME) {
+    const Binding *b = scope_find(&core_of(fr)->frame->scope, n->Name.id);
+    return !b || !b->value || !b->where || (!b->is_declared && b->where->kind != NODE_ARG);
+  }
+  if (n->kind != NODE_ATTRIBUTE) return false;
+  Node *base = n->Attribute.value;
+  if (base->kind != NODE_NAME && base->kind != NODE_ATTRIBUTE) return true;
+  const Py *x = core_eval(fr, base); /* fields of tuples and objects may hold constexprs */
+  return x->kind != PY_TUPLE && x->kind != PY_OBJECT && x->kind != PY_HOST && x->kind != PY_MODULE;
 }
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
@@ -168,6 +189,7 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
   }
   if (!strcmp(attr, "value")) return x; /* of a constexpr, whatever it holds */
   if (!strcmp(attr, "type")) return sem_type_of(fr, x);
+  if (x->kind == PY_TUPLE && !x->tuple.is_list && !x->is_constexpr) return NULL; /* Triton's tuple has fields alone */
   return py_has_method(x, attr) ? py_method_of(fr, x, intern_z(fr->cx, attr), NULL) : NULL;
 }
 
@@ -235,6 +257,9 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
 static Py *eval_attribute(Front *fr, Node *n) {
   Py *x = core_eval(fr, n->Attribute.value);
   core_at(fr, n);
+  if (!strcmp(n->Attribute.attr, "value") && core_is_bare_type(fr, n->Attribute.value, x))
+    diag_fail_hint(fr->cx, core_span(fr, n), "leave out `.value`: only constexprs have it",
+                   "'dtype' object has no attribute 'value': it is %s", py_describe(fr, x));
   Py *v = front_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (!v) fail_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (v->kind == PY_UNKNOWN)
@@ -326,6 +351,7 @@ static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
   if (op == PYOP_IN || op == PYOP_NOT_IN)
     diag_fail_hint(fr->cx, at, "compare with each value: `a == 1 or a == 2`",
                    "AST comparison operator '%s' is not (currently) implemented", op == PYOP_IN ? "In" : "NotIn");
+  if (a->kind == PY_VOID || b->kind == PY_VOID) diag_fail(fr->cx, at, "void cannot be compared: it is no value");
   const char *why = NULL;
   Py *v = py_compare(fr, op, a, b, &why);
   if (!v) diag_fail(fr->cx, at, "%s", why);
@@ -445,7 +471,13 @@ static Py *eval_display(Front *fr, Node *n) {
   for (int i = 0; i < n->Tuple.elts.n; i++) {
     Node *e = n->Tuple.elts.at[i];
     if (e->kind != NODE_STARRED) {
-      py_append(fr, t, core_eval(fr, e));
+      Py *item = core_eval(fr, e);
+      bool of_python = item->kind == PY_BUILTIN && !strcmp(item->builtin.b->library, "python");
+      if (of_python || item->kind == PY_MODULE || item->kind == PY_LIBRARY || item->kind == PY_CONSTEXPR_TYPE)
+        diag_fail_hint(fr->cx, core_span(fr, e), of_python ? "ask for one type at a time" : NULL,
+                       "'%s' object has no attribute 'type': %s cannot be in a kernel's tuple", py_class_name(item),
+                       py_describe(fr, item));
+      py_append(fr, t, item);
       continue;
     }
     Py *items = core_eval(fr, e->Starred.value);
@@ -453,8 +485,7 @@ static Py *eval_display(Front *fr, Node *n) {
       diag_fail(fr->cx, core_span(fr, e), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
     for (int k = 0; k < items->tuple.n; k++) py_append(fr, t, items->tuple.at[k]);
   }
-  t->tuple.is_list = n->kind == NODE_LIST;
-  return t;
+  return t; /* a list, too: Triton makes a tuple of it */
 }
 
 static Py *eval_comprehension(Front *fr, Node *n) {
@@ -464,7 +495,7 @@ static Py *eval_comprehension(Front *fr, Node *n) {
     diag_warn(fr->cx, core_span(fr, g->comprehension.ifs.at[0]),
               "a comprehension's `if` has no effect, as in Triton: all elements are kept");
   Py *over = core_eval(fr, g->comprehension.iter);
-  Py *items = over->kind == PY_TUPLE ? py_items(fr, over) : NULL;
+  Py *items = over->kind == PY_TUPLE && !over->tuple.is_list ? py_items(fr, over) : NULL;
   if (!items)
     diag_fail_hint(fr->cx, core_span(fr, g->comprehension.iter),
                    over->kind == PY_RANGE ? "write the tuple out, or loop with tl.static_range" : NULL,
@@ -541,6 +572,10 @@ static Py *eval_ternary(Front *fr, Node *n) {
                      "cannot convert %s to tensor: a run-time condition chooses between tensors and numbers only",
                      py_describe(fr, side[i]));
     side[i] = front_demote(fr, core_span(fr, n), side[i]);
+    if (side[i]->kind != PY_TENSOR && side[i]->kind != PY_BLOCK_PTR && side[i]->kind != PY_VOID)
+      diag_fail_hint(fr->cx, core_span(fr, n), "a run-time condition chooses between tensors and numbers only",
+                     "cannot convert %s of type <class '%s'> to tensor", py_describe(fr, side[i]),
+                     py_class_name(side[i]));
   }
   fr->b = outer;
   if (!py_same_type(side[0], side[1]))

@@ -48,6 +48,9 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
       total = positional + a->arguments.kwonlyargs.n;
   int first_default = positional - a->arguments.defaults.n, self_n = self ? 1 : 0, given = call->n + self_n;
   Py **values = NEW_N(cx->arena, Py *, total + 2);
+  for (int i = 0; i < call->n + call->kw_n; i++)
+    if (call->args[i]->kind == PY_VOID)
+      diag_fail(cx, call->span, "void cannot be an argument of %s(): what is called for it has no result", fn->name);
   for (int i = 0; i < given && i < positional; i++) values[i] = i < self_n ? self : call->args[i - self_n];
   const char *hint = arena_printf(cx->arena, "it is defined as %s", signature_text(fr, fn));
   if (given > positional && !a->arguments.vararg)

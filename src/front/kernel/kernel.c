@@ -127,7 +127,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   for (int i = 0; i < fr->func->body->arg_count; i++)
     check_fp8_type(fr, k->fn->def->span, fr->func->body->args[i]->type);
   tile_walk(fr->func->body, check_fp8_results, fr);
-  tile_resolve(fr->func);
+  tile_replace_uses(fr->func);
   if (fr->has_empty || fr->has_inner_tensors) drop_unusable(fr);
   tile_instrument_check(fr->func);
 

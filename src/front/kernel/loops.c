@@ -60,7 +60,7 @@ typedef struct Carried {
 typedef VEC(Carried) CarriedList;
 
 static Value *resolved(Value *v) {
-  while (v->forward) v = v->forward;
+  while (v->replacement) v = v->replacement;
   return v;
 }
 
@@ -97,8 +97,8 @@ static NORETURN void fail_carried(Front *fr, const Node *loop, const Carried *c,
   Span at = core_span(fr, now && now->where ? now->where : loop);
   const char *hint = "a loop-carried variable keeps its type: start it with the right one, or cast in the body";
   if (!now || !now->value)
-    diag_fail(fr->cx, at, "`%s` is used by the next turn of the loop, but it is not defined at the end of the body",
-              c->name);
+    diag_fail(fr->cx, at,
+              "`%s` is used by the next iteration of the loop, but it is not defined at the end of the body", c->name);
   diag_fail_hint(fr->cx, at, hint,
                  "Loop-carried variable %s has initial type %s but is re-assigned to %s in loop! "
                  "Please make sure that the type stays consistent",
@@ -120,9 +120,12 @@ static Value **end_of_body(Front *fr, const Node *loop, const CarriedList *list,
     const Binding *old = &before->at[i];
     if (!old->value || py_is_runtime(old->value)) continue;
     Binding *now = scope_find(s, old->name);
-    if (!now || now->stamp == old->stamp || !now->value || now->is_declared || py_same_type(now->value, old->value))
-      continue;
-    if (!py_is_runtime(now->value)) continue; /* a static_range's variable */
+    if (!now || now->stamp == old->stamp || !now->value || now->is_declared) continue;
+    bool none = now->value->kind == PY_NONE || now->value->kind == PY_TYPE; /* also where the loop changes nothing */
+    if (none && old->value->kind == now->value->kind)
+      diag_fail_hint(fr->cx, core_span(fr, now->where ? now->where : loop), "assign it before the loop",
+                     "Loop carried variable %s is not a triton value, but %s", old->name, py_describe(fr, now->value));
+    if (py_same_type(now->value, old->value) || !py_is_runtime(now->value)) continue; /* a static_range's variable */
     const char *hint =
         py_is_number(old->value)
             ? arena_printf(fr->cx->arena, "a plain assignment before the loop makes it a run-time value: %s = %s",
@@ -195,7 +198,8 @@ static Value **flat_inits(Front *fr, const CarriedList *list, int *n) {
 
 static Value *bound(Front *fr, const Node *n, Py *p, int otherwise, const char *what) {
   Span at = core_span(fr, n);
-  if (!p || p->kind == PY_NONE) return build_int(&fr->b, type_number(fr->cx, DT_I32), otherwise);
+  bool is_end = what[0] == 'e'; /* the one that has no default */
+  if (!p || (p->kind == PY_NONE && !is_end)) return build_int(&fr->b, type_number(fr->cx, DT_I32), otherwise);
   if (p->kind != PY_TENSOR && p->kind != PY_INT && p->kind != PY_BOOL)
     diag_fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s (%s)", what, py_describe(fr, p),
               py_kind_name(p));
@@ -306,16 +310,16 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   scope_find(&f->scope, iv_name)->ended = type_number(cx, dt);
 }
 
-/* The turns of a static_range that are left, then what follows the loop. */
-typedef struct Turns {
+/* The iterations of a static_range that are left, then what follows the loop. */
+typedef struct Unrolled {
   Rest rest;
   Node *loop;
   PyInt at, stop, step;
   Rest *after;
-} Turns;
+} Unrolled;
 
-static Flow run_turns(Front *fr, Rest *rest, bool tail) {
-  Turns *t = (Turns *)rest;
+static Flow run_unrolled(Front *fr, Rest *rest, bool tail) {
+  Unrolled *t = (Unrolled *)rest;
   Node *n = t->loop;
   for (PyInt i = t->at; t->step > 0 ? i < t->stop : i > t->stop; i += t->step) {
     PyInt next = i + t->step;
@@ -323,7 +327,7 @@ static Flow run_turns(Front *fr, Rest *rest, bool tail) {
     scope_set(fr, n->For.target->Name.id, py_int(fr, i), n->For.target);
     Flow flow = core_of(fr)->exec(fr, &n->For.body, 0, tail && last && t->after->empty && !n->For.orelse.n);
     if (flow.kind == FLOW_FALLS) continue;
-    Turns more = *t;
+    Unrolled more = *t;
     more.at = next;
     more.rest.empty = last && t->after->empty && !n->For.orelse.n;
     return core_guard(fr, flow, &more.rest, tail);
@@ -339,7 +343,7 @@ static Flow run_turns(Front *fr, Rest *rest, bool tail) {
 }
 
 static PyInt static_bound(Front *fr, const Node *n, const Py *p, PyInt otherwise, const char *what) {
-  if (!p || p->kind == PY_NONE) return otherwise;
+  if (!p || (p->kind == PY_NONE && what[0] != 'e')) return otherwise;
   if (p->kind != PY_INT && p->kind != PY_BOOL)
     diag_fail_hint(fr->cx, core_span(fr, n), "use range or tl.range for bounds that are known only at run time",
                    "%s used as tl.static_range %s value is not a constexpr int", py_describe(fr, p), what);
@@ -363,18 +367,19 @@ Flow core_for(Front *fr, Node *n, Rest *rest, bool tail) {
     runtime_for(fr, n, range);
     return falls;
   }
-  Turns t = {.rest = {run_turns, false}, .loop = n, .after = rest};
+  Unrolled t = {.rest = {run_unrolled, false}, .loop = n, .after = rest};
   t.at = static_bound(fr, n->For.iter, range->range.start, 0, "start");
   t.stop = static_bound(fr, n->For.iter, range->range.stop, 0, "end");
   t.step = static_bound(fr, n->For.iter, range->range.step, 1, "step");
   if (t.step == 0) diag_fail(cx, at, "range() arg 3 must not be zero: the step of a loop that is unrolled");
-  PyInt turns = t.step > 0 ? (t.stop - t.at) / t.step : (t.at - t.stop) / -t.step;
-  if (turns > 100000) diag_fail_hint(cx, at, "use range", "tl.static_range would unroll %lld turns", (long long)turns);
+  PyInt iterations = t.step > 0 ? (t.stop - t.at) / t.step : (t.at - t.stop) / -t.step;
+  if (iterations > 100000)
+    diag_fail_hint(cx, at, "use range", "tl.static_range would unroll %lld iterations", (long long)iterations);
   bool returns = contains_return(n);
-  if (returns) return run_turns(fr, &t.rest, tail);
+  if (returns) return run_unrolled(fr, &t.rest, tail);
   Rest nothing = {NULL, true}; /* the usual case: the caller goes on with what follows */
   t.after = &nothing;
-  run_turns(fr, &t.rest, false);
+  run_unrolled(fr, &t.rest, false);
   return falls;
 }
 

@@ -102,11 +102,11 @@ static void place_alone(Placing *p, const NodeList *list, int index, const Marke
   else put(p->fr, list, (Mark){word == WORD_BEGIN ? MARK_BEGIN : MARK_END, index, false, name, m->span});
 }
 
-/* Behind a statement, on its first or last line. */
+/* After a statement, on its first or last line. */
 static void place_beside(Placing *p, const NodeList *list, int index, const Marker *m) {
   const char *name;
   if (word_of(p->fr, m, &name) != WORD_SCOPE)
-    diag_fail_hint(p->fr->cx, m->span, "`# nereid: scope NAME` may stand behind a statement, and means it",
+    diag_fail_hint(p->fr->cx, m->span, "`# nereid: scope NAME` may stand after a statement, and means it",
                    "this marker must stand on a line of its own");
   put_scope(p->fr, list, index, name, m->span);
 }
@@ -190,7 +190,7 @@ static void check_pairs(Front *fr, const Marks *marks) {
   }
   if (open.n)
     diag_fail_hint(cx, open.at[open.n - 1]->span,
-                   arena_printf(cx->arena, "put `# nereid: end %s` behind what it is to hold, in the same block",
+                   arena_printf(cx->arena, "put `# nereid: end %s` after what it is to hold, in the same block",
                                 open.at[open.n - 1]->name),
                    "the region %s does not end in its block", open.at[open.n - 1]->name);
 }

@@ -88,6 +88,28 @@ static void exec_expression(Front *fr, Node *n) {
   front_call(fr, callee, call);
 }
 
+/* Can it be returned? Constexprs can; a type that is one only by its name, as in `return tl.float32`, is none. */
+static bool is_returnable(Front *fr, Node *n, const Py *v) {
+  stack_guard();
+  if (n->kind == NODE_IF_EXP) return is_returnable(fr, n->IfExp.body, v) && is_returnable(fr, n->IfExp.orelse, v);
+  switch (v->kind) {
+    case PY_VOID:
+    case PY_MODULE:
+    case PY_LIBRARY:
+    case PY_RANGE:
+    case PY_SLICE:
+    case PY_CONSTEXPR_TYPE: return false;
+    case PY_TYPE: return !core_is_bare_type(fr, n, v);
+    case PY_TUPLE:
+      for (int i = 0; i < v->tuple.n; i++) {
+        bool own = (n->kind == NODE_TUPLE || n->kind == NODE_LIST) && n->Tuple.elts.n == v->tuple.n;
+        if (!is_returnable(fr, own ? n->Tuple.elts.at[i] : n, v->tuple.at[i])) return false;
+      }
+      return true;
+    default: return true;
+  }
+}
+
 static Flow exec_return(Front *fr, Node *n) {
   Frame *f = core_of(fr)->frame;
   if (f->loop_depth)
@@ -97,15 +119,26 @@ static Flow exec_return(Front *fr, Node *n) {
     diag_fail(fr->cx, core_span(fr, n), "Cannot have `return` statements inside `with` statements in triton");
   Flow flow = {.kind = FLOW_RETURNS, .where = n};
   flow.value = n->Return.value ? core_eval(fr, n->Return.value) : py_none(fr);
+  if (n->Return.value && !is_returnable(fr, n->Return.value, flow.value))
+    diag_fail_hint(fr->cx, core_span(fr, n->Return.value),
+                   flow.value->kind == PY_VOID ? "write the call and `return` as two lines"
+                                               : "pass types as tl.constexpr parameters: those can be returned",
+                   "`return` takes tensors and constexprs, not %s", py_describe(fr, flow.value));
   return flow;
 }
 
+/* Without debug nothing is checked, but Triton walks the condition and the message all the same. */
 static void exec_assert(Front *fr, Node *n) {
-  if (!core_of(fr)->debug) return;
+  Builder outer = fr->b;
+  if (!core_of(fr)->debug) { /* a block that is dropped */
+    fr->b.block = block_create(fr->func, NULL);
+    fr->b.before = NULL;
+  }
   Py *device_assert = builtin_lookup(fr, "triton.language", "device_assert");
   Py *args[2] = {core_eval(fr, n->Assert.test), n->Assert.msg ? core_eval(fr, n->Assert.msg) : py_str(fr, "")};
   core_at(fr, n);
   front_call_values(fr, device_assert, core_span(fr, n), 2, args);
+  if (!core_of(fr)->debug) fr->b = outer;
 }
 
 static Flow exec_with(Front *fr, Node *n) {
@@ -114,6 +147,10 @@ static Flow exec_with(Front *fr, Node *n) {
     if (item->withitem.context_expr->kind != NODE_CALL)
       diag_fail(fr->cx, core_span(fr, item->withitem.context_expr),
                 "a kernel's `with` takes calls of context managers, such as triton.profiler.language.scope(\"name\")");
+    const Py *manager = core_eval(fr, item->withitem.context_expr->Call.func);
+    if (manager->kind != PY_BUILTIN || strcmp(manager->builtin.b->library, "triton.profiler.language"))
+      diag_fail(fr->cx, core_span(fr, item->withitem.context_expr), "%s is no context manager",
+                py_describe(fr, manager));
     if (item->withitem.optional_vars) core_assign(fr, item->withitem.optional_vars, py_none(fr));
   }
   Frame *f = core_of(fr)->frame;

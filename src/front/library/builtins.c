@@ -74,7 +74,7 @@ static Py *unknown_value(Front *fr, const char *library, const char *attr) {
 
 /* ---- dotted paths ------------------------------------------------------------------------------------------------ */
 
-static const char TL[] = "triton.language", TL_MATH[] = "triton.language.math",
+static const char TL[] = "triton.language", TL_CORE[] = "triton.language.core", TL_MATH[] = "triton.language.math",
                   LIBDEVICE[] = "triton.language.extra.libdevice", HELPERS[] = "triton_helpers",
                   PROTON[] = "triton.profiler.language";
 
@@ -83,10 +83,10 @@ static const struct {
 } aliases[] = {
     {"triton", "triton"},
     {"triton.language", TL},
-    {"triton.language.core", TL},
-    {"triton.language.standard", TL},
-    {"triton.language.semantic", TL},
-    {"triton.language.random", TL},
+    {TL_CORE, TL_CORE},
+    {"triton.language.standard", TL_CORE},
+    {"triton.language.semantic", TL_CORE},
+    {"triton.language.random", TL_CORE},
     {"triton.language.math", TL_MATH},
     {"triton.language.extra", "triton.language.extra"},
     {"triton.language.extra.cuda", "triton.language.extra.cuda"},
@@ -169,9 +169,7 @@ static Py *language_constant(Front *fr, const char *attr) {
   }
   if (!strcmp(attr, "TRITON_MAX_TENSOR_NUMEL")) return py_int(fr, MAX_TILE_ELEMENTS);
   if (!strcmp(attr, "pi32_t")) return py_type(fr, type_pointer(fr->cx, DT_I32));
-  if (!strcmp(attr, "CONSTEXPR_0")) return py_int(fr, 0);
   if (!strcmp(attr, "void")) return py_none(fr);
-  if (!strcmp(attr, "N_ROUNDS_DEFAULT")) return py_int(fr, 10);
   static const char *const deeper[] = {"math",   "extra",       "core",      "standard",    "semantic",
                                        "random", "target_info", "libdevice", "PropagateNan"};
   for (size_t i = 0; i < sizeof deeper / sizeof *deeper; i++)
@@ -215,12 +213,20 @@ static Py *first_row(Front *fr, const char *attr, const char *a, const char *b, 
 }
 
 Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
+  stack_guard();
   const char *path = builtin_library(fr, library);
   if (!path) path = library;
   if (!strcmp(path, TL)) {
     Py *p = language_constant(fr, attr);
     if (p) return p;
     return first_row(fr, attr, "tl", "tl.math", NULL);
+  }
+  if (!strcmp(path, TL_CORE)) { /* and standard, semantic, random: tl's own names, and those that tl itself lacks */
+    Py *p = first_row(fr, attr, "tl.core", NULL, NULL);
+    if (p) return p;
+    if (!strcmp(attr, "CONSTEXPR_0")) return py_int(fr, 0);
+    if (!strcmp(attr, "N_ROUNDS_DEFAULT")) return py_int(fr, 10);
+    return builtin_lookup(fr, TL, attr);
   }
   if (!strcmp(path, TL_MATH)) {
     if (!strcmp(attr, "libdevice")) return library_value(fr, LIBDEVICE);
@@ -312,7 +318,7 @@ const char *const *builtin_names(Front *fr, const char *library) {
   const char *path = builtin_library(fr, library);
   if (!path) path = library;
   const char *want[2] = {NULL, NULL};
-  if (!strcmp(path, TL)) want[0] = "tl", want[1] = "tl.math";
+  if (!strcmp(path, TL) || !strcmp(path, TL_CORE)) want[0] = "tl", want[1] = "tl.math";
   else if (!strcmp(path, TL_MATH)) want[0] = "tl.math", want[1] = "libdevice";
   else if (!strcmp(path, LIBDEVICE)) want[0] = "libdevice";
   else if (!strcmp(path, HELPERS)) want[0] = "helpers";

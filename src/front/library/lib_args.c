@@ -12,6 +12,7 @@ const char *lib_full_name(Front *fr, const Builtin *b) {
   } names[] = {
       {"tl", "tl."},
       {"tl.math", "tl."},
+      {"tl.core", "tl.core."},
       {"tl.extra.cuda", "tl.extra.cuda."},
       {"libdevice", "libdevice."},
       {"helpers", "triton_helpers."},
@@ -214,8 +215,8 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
 
 void lib_jit_function(Front *fr, Span at, const Builtin *b, const char *name, const Py *fn) {
   const Builtin *row = fn->kind == PY_BUILTIN ? fn->builtin.b : NULL;
-  if (row && (!strcmp(row->library, "helpers") ||
-              (!strcmp(row->library, "tl") && (row->name[0] == '_' || !strcmp(row->name, "cdiv")))))
+  if (row && (!strcmp(row->library, "helpers") || !strcmp(row->library, "tl.core") ||
+              (!strcmp(row->library, "tl") && !strcmp(row->name, "cdiv"))))
     return;
   if (fn->kind == PY_FUNCTION && fn->fn->kind == FN_JIT) return;
   if (fn->kind == PY_FUNCTION && fn->fn->kind == FN_CONSTEXPR)

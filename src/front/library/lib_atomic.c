@@ -64,6 +64,10 @@ static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
     if (!strcmp(kinds[i].name, b->name)) kind = kinds[i].kind;
   check_element(fr, b, at, kind, elem);
   if (!lib_none(args[2])) {
+    if (py_is_number(args[2]))
+      lib_refuse(fr, at, "leave the mask out, or put the atomic under an `if`",
+                 "'%s' object has no attribute '%s': the mask of %s must be a tensor, but it is the constexpr %s",
+                 py_class_name(args[2]), ptr->type->rank ? "type" : "handle", b->name, py_describe(fr, args[2]));
     mask = lib_value(fr, at, b, "mask", args[2]);
     if (mask->type->ptr || mask->type->dtype != DT_I1)
       lib_refuse(fr, at, "compare first, as in `mask != 0`", "Mask must have boolean scalar type, but it is of type %s",

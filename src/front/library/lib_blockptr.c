@@ -113,14 +113,12 @@ void lib_store_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, Py 
     lib_refuse(fr, at, "broadcast it with tl.broadcast_to", "Block shape(%s) and value shape(%s) mismatch",
                shape_text(fr, bp->rank, bp->block_shape), shape_text(fr, v->type->rank, v->type->shape));
   const Type *from = type_elem(fr->cx, v->type);
-  bool bytes = elem == type_number(fr->cx, DT_I1) && from == type_number(fr->cx, DT_I8); /* as Triton stores int1 */
-  if (from != elem && !bytes)
+  if (from != elem)
     lib_refuse(fr, at,
                py_is_number(value) ? "make the number of that type: tl.full([], value, dtype)"
                                    : "a store through a block pointer does not cast: write value.to(dtype)",
                "Block element type(%s) and value element type(%s) mismatch", type_text(fr, elem), type_text(fr, from));
   v = sem_broadcast_to(fr, at, v, bp->rank, bp->block_shape);
-  v = sem_cast_value(fr, at, v, elem, 0, false);
   Value *coords[MAX_RANK] = {0};
   block_coordinates(fr, bp, coords);
   Value *mask = bounds(fr, bp, coords, read_boundary(fr, b, at, bp, boundary_check));
@@ -182,6 +180,9 @@ static Py *bp_value(Front *fr, PyKind kind, const BlockPtr *bp) {
 
 static Py *call_make_block_ptr(Front *fr, const Builtin *b, Span at, Py **args) {
   BlockPtr bp = {.base = base_arg(fr, b, at, args[0])};
+  const Type *elem = type_pointee(fr->cx, bp.base->type);
+  if (!elem->ptr && elem->dtype == DT_I1) /* bytes, which int1 is neither loaded from nor stored to */
+    bp.base = build_bitcast(&fr->b, bp.base, type_pointer(fr->cx, DT_I8));
   bp.rank = lib_shape(fr, at, b, "block_shape", args[4], bp.block_shape);
   if (bp.rank == 0) lib_fail(fr, at, b, NULL, "`block_shape` must have at least one dim");
   static const char *const names[] = {"shape", "strides", "offsets"};
@@ -286,8 +287,6 @@ static Py *call_desc_load(Front *fr, const Builtin *b, Span at, Py **args) {
   const Type *elem = type_pointee(fr->cx, d->base->type);
   DescAccess a = access_at(fr, b, at, d, args[1]);
   Value *r = build_load(&fr->b, a.ptr, a.mask, padding_value(fr, elem, d, d->nan_padding));
-  r->def->attr[0] = lib_cache(fr, at, b, args[2], false);
-  r->def->attr[1] = lib_evict(fr, at, b, args[3]);
   return py_tensor(fr, r);
 }
 
@@ -304,7 +303,7 @@ static Py *call_desc_store(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *v = sem_cast_value(fr, at, desc_value(fr, b, at, d, args[2]), type_pointee(fr->cx, d->base->type), 0, false);
   DescAccess a = access_at(fr, b, at, d, args[1]);
   build_store(&fr->b, a.ptr, v, a.mask);
-  return py_none(fr);
+  return py_void(fr);
 }
 
 static Py *call_desc_atomic(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -331,7 +330,7 @@ static Py *call_desc_atomic(Front *fr, const Builtin *b, Span at, Py **args) {
     op->attr[0] = kinds[i].kind;
     op->attr[1] = SEM_RELAXED;
   }
-  return py_none(fr);
+  return py_void(fr);
 }
 
 /* gather and scatter: rows x_offsets, columns y_offset + arange. */
@@ -376,7 +375,7 @@ static Py *call_desc_scatter(Front *fr, const Builtin *b, Span at, Py **args) {
     lib_fail(fr, at, b, NULL, "`value` must have shape %s, but it is %s", shape_text(fr, 2, a.ptr->type->shape),
              type_text(fr, v->type));
   build_store(&fr->b, a.ptr, sem_cast_value(fr, at, v, type_pointee(fr->cx, d->base->type), 0, false), a.mask);
-  return py_none(fr);
+  return py_void(fr);
 }
 
 /* Triton 3.0's form took a pointer to a descriptor that the CUDA driver had encoded. */
@@ -395,12 +394,10 @@ const Builtin lib_blockptr_table[] = {
     {"tl", "make_tensor_descriptor", "base, shape, strides, block_shape, padding_option=\"zero\"", call_make_descriptor,
      BLOCK, 0, NULL},
     {"tl", "_experimental_make_tensor_descriptor", "base, shape, strides, block_shape, padding_option=\"zero\"",
-     call_make_descriptor, NULL, 0, NULL},
-    {"tl", "load_tensor_descriptor", "desc, offsets, cache_modifier=\"\", eviction_policy=\"\"", call_desc_load, BLOCK,
-     0, "hints: Triton 3.7"},
+     call_make_descriptor, BLOCK, 0, "Triton 3.3"},
+    {"tl", "load_tensor_descriptor", "desc, offsets", call_desc_load, BLOCK, 0, NULL},
     {"tl", "store_tensor_descriptor", "desc, offsets, value", call_desc_store, BLOCK, 0, NULL},
-    {"desc", "load", "desc, offsets, cache_modifier=\"\", eviction_policy=\"\"", call_desc_load, BLOCK, 0,
-     "hints: Triton 3.7"},
+    {"desc", "load", "desc, offsets", call_desc_load, BLOCK, 0, NULL},
     {"desc", "store", "desc, offsets, value", call_desc_store, BLOCK, 0, NULL},
     {"desc", "gather", "desc, x_offsets, y_offset", call_desc_gather, BLOCK, 0, NULL},
     {"desc", "scatter", "desc, value, x_offsets, y_offset", call_desc_scatter, BLOCK, 0, NULL},

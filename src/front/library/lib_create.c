@@ -46,6 +46,7 @@ static Py *call_arange(Front *fr, const Builtin *b, Span at, Py **args) {
 /* A number as a scalar of `elem`, which must be able to hold it. */
 static Value *number_as(Front *fr, const Builtin *b, Span at, Py *number, const Type *elem) {
   if (elem->ptr) lib_fail(fr, at, b, NULL, "`dtype` must be a number type, but it is %s", type_text(fr, elem));
+  if (elem->dtype == DT_I1) return build_int(&fr->b, elem, py_truth(fr, at, number));
   if (dtype_is_int(elem->dtype)) {
     if (number->kind == PY_FLOAT && number->f != 0)
       lib_fail(fr, at, b, "pass an int, or a float dtype", "`value` is the float %s, but `dtype` is %s",
@@ -55,13 +56,12 @@ static Value *number_as(Front *fr, const Builtin *b, Span at, Py *number, const 
     bool is_signed = dtype_is_signed(elem->dtype);
     if (v < 0 && !is_signed)
       lib_fail(fr, at, b, NULL, "`value` %s is out of range for %s", py_describe(fr, number), type_text(fr, elem));
-    if (v < -(one << 63) || v >= one << 64)
+    if (v < -(one << 63) || v >= one << (is_signed ? 63 : 64))
       lib_fail(fr, at, b, NULL, "`value` %s does not fit in 64 bits", py_describe(fr, number));
     /* Triton keeps the low bits. Those of an unsigned number are fine for a signed type: full(..., 0xFF, tl.int8). */
-    if (bits > 1 && (v < -(one << (bits - 1)) || v >= one << bits))
+    if (v < -(one << (bits - 1)) || v >= one << bits)
       diag_warn(fr->cx, at, "%s: only the low bits of `value` %s fit in %s", lib_full_name(fr, b),
                 py_describe(fr, number), type_text(fr, elem));
-    if (bits == 1) return build_int(&fr->b, elem, v != 0);
   }
   return sem_constant(fr, at, number, elem);
 }
@@ -166,7 +166,7 @@ const Builtin lib_create_table[] = {
     {"tl", "program_id", "axis", call_grid, MODEL, 0, NULL},
     {"tl", "num_programs", "axis", call_grid, MODEL, 0, NULL},
     {"tl", "arange", "start, end", call_arange, CREATION, 0, NULL},
-    {"tl", "full", "shape, value, dtype", call_full, CREATION, 0, NULL},
+    {"tl", "full", "shape, value, dtype", call_full, CREATION, 0, "numbers but 0 as fp8: Triton 3.7"},
     {"tl", "zeros", "shape, dtype", call_zeros, CREATION, 0, NULL},
     {"tl", "zeros_like", "input", call_zeros_like, CREATION, 0, NULL},
     {"tl", "cat", "input, other, can_reorder=False, dim=0", call_cat, CREATION, 0,

@@ -46,12 +46,12 @@ static Py *call_assume(Front *fr, const Builtin *b, Span at, Py **args) {
     lib_fail(fr, at, b, "compare first, as in `n > 0`", "`cond` must be a condition (i1), but it is of type %s",
              type_text(fr, c->type));
   build_op(&fr->b, OP_ASSUME, 1, &c, 0, NULL);
-  return py_none(fr);
+  return py_void(fr);
 }
 
 static Py *call_barrier(Front *fr, const Builtin *b, Span at, Py **args) {
   build_op(&fr->b, OP_BARRIER, 0, NULL, 0, NULL);
-  return py_none(fr);
+  return py_void(fr);
 }
 
 /* tl.condition(c, disable_licm=False) around a while loop's condition. */
@@ -73,9 +73,10 @@ static Py *call_static_assert(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_device_assert(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (!fr->func || !fr->func->debug) return py_none(fr); /* compiled only with debug */
+  if (!fr->func) return py_none(fr);
   Value *in[2] = {lib_value(fr, at, b, "cond", args[0]),
                   lib_none(args[2]) ? NULL : lib_value(fr, at, b, "mask", args[2])};
+  if (!fr->func->debug) return py_none(fr); /* compiled only with debug */
   if (in[0]->type->ptr || !dtype_is_int(in[0]->type->dtype))
     lib_fail(fr, at, b, "compare first", "`cond` must be a condition, but it is of type %s",
              type_text(fr, in[0]->type));
@@ -86,7 +87,7 @@ static Py *call_device_assert(Front *fr, const Builtin *b, Span at, Py **args) {
   }
   Op *op = build_op(&fr->b, OP_ASSERT, in[1] ? 2 : 1, in, 0, NULL);
   op->text = intern_z(fr->cx, lib_str(fr, at, b, "msg", args[1]));
-  return py_none(fr);
+  return py_void(fr);
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
@@ -124,6 +125,7 @@ static const char *print_prefix(Front *fr, const char *s, int values) {
 
 static Py *call_device_print(Front *fr, const Builtin *b, Span at, Py **args) {
   const char *prefix = lib_str(fr, at, b, "prefix", args[0]);
+  if (args[0]->kind == PY_NONE) lib_refuse(fr, at, NULL, "None is not string: `prefix` must be one");
   for (const char *c = prefix; *c; c++)
     if (!((*c >= ' ' && *c <= '~') || (*c >= '\t' && *c <= '\r')))
       lib_refuse(fr, at, NULL, "%s is not an ascii string: `prefix` must be printable", prefix);
@@ -139,7 +141,7 @@ static Py *call_device_print(Front *fr, const Builtin *b, Span at, Py **args) {
   Op *op = build_op(&fr->b, OP_PRINT, n, in, 0, NULL);
   op->attr[0] = lib_bool(fr, at, b, "hex", args[2]);
   op->text = intern_z(fr->cx, print_prefix(fr, prefix, n));
-  return py_none(fr);
+  return py_void(fr);
 }
 
 /* ---- assembly ---------------------------------------------------------------------------------------------------- */

@@ -102,7 +102,7 @@ static Py *call_store(Front *fr, const Builtin *b, Span at, Py **args) {
           fr, at, "use `boundary_check`",
           "`mask` and `other` arguments cannot be specified for loading block pointers, nor for storing to them");
     lib_store_block_ptr(fr, b, at, args[0]->bp, args[1], args[3], cache, evict);
-    return py_none(fr);
+    return py_void(fr);
   }
   Value *ptr = pointer_arg(fr, b, at, args[0]);
   if (ptr->type->is_const)
@@ -133,7 +133,7 @@ static Py *call_store(Front *fr, const Builtin *b, Span at, Py **args) {
   v = stored_value(fr, at, &ptr, args[1], v);
   Op *op = build_store(&fr->b, ptr, v, mask);
   op->attr[0] = cache, op->attr[1] = evict;
-  return py_none(fr);
+  return py_void(fr);
 }
 
 static const char MEMORY[] = "Memory";
@@ -141,7 +141,7 @@ const Builtin lib_memory_table[] = {
     {"tl", "load",
      "pointer, mask=None, other=None, boundary_check=(), padding_option=\"\", cache_modifier=\"\", "
      "eviction_policy=\"\", volatile=False",
-     call_load, MEMORY, 0, "`cache_modifier=\".cs\"`: Triton 3.7"},
+     call_load, MEMORY, 0, "`cache_modifier=\".cs\"`: Triton 3.8"},
     {"tl", "store", "pointer, value, mask=None, boundary_check=(), cache_modifier=\"\", eviction_policy=\"\"",
      call_store, MEMORY, BUILTIN_MEMBER, NULL},
     {0},

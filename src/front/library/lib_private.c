@@ -40,9 +40,9 @@ static Py *call_bitwidth(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 #define PRIVATE(name, signature, fn) \
-  { "tl", name, signature, fn, NULL, BUILTIN_HOST, NULL }
+  { "tl.core", name, signature, fn, NULL, BUILTIN_HOST, NULL }
 #define PRELUDE(name, signature) \
-  { "tl", name, signature, lib_call_prelude, NULL, 0, NULL }
+  { "tl.core", name, signature, lib_call_prelude, NULL, 0, NULL }
 const Builtin lib_private_table[] = {
     PRIVATE("_log2", "i", call_log2),
     PRIVATE("_is_power_of_two", "i", call_is_power_of_two),

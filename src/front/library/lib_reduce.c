@@ -222,6 +222,7 @@ static Py *call_max_min(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_argmax_argmin(Front *fr, const Builtin *b, Span at, Py **args) {
+  lib_bool(fr, at, b, "tie_break_left", args[2]);
   return with_index(fr, b, at, args[0], args[1], args[3], !strcmp(b->name, "argmax"))->tuple.at[1];
 }
 
@@ -354,8 +355,8 @@ const Builtin lib_reduce_table[] = {
     {"tl", "cumprod", "input, axis=0, reverse=False", call_cumulative, SCAN, BUILTIN_MEMBER, NULL},
     {"tl", "sort", "x, dim=None, descending=False", call_sort, SCAN, BUILTIN_MEMBER, NULL},
     {"tl", "topk", "x, k, dim=None, descending=True", call_topk, SCAN, 0,
-     "`descending`, `k=1` of a vector: Triton 3.7"},
-    {"tl", "sort_impl", "x, k=None, dim=None, descending=False", call_topk, NULL, 0, NULL},
+     "`descending`: Triton 3.8; `k=1` of a vector: 3.9"},
+    {"tl.core", "sort_impl", "x, k=None, dim=None, descending=False", call_topk, NULL, 0, NULL},
     {"tl", "bitonic_merge", "x, dim=None, descending=False", call_sort, SCAN, 0, NULL},
     {"tl", "histogram", "input, num_bins, mask=None", call_histogram, SCAN, BUILTIN_MEMBER, NULL},
     {0},

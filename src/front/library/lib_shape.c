@@ -133,6 +133,9 @@ static Py *call_trans(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Value *join(Front *fr, const Builtin *b, Span at, Value *x, Value *y) {
   sem_broadcast_pair(fr, at, &x, &y);
+  const Type *a = type_elem(fr->cx, x->type), *c = type_elem(fr->cx, y->type);
+  bool ints = !a->ptr && !c->ptr && dtype_is_int(a->dtype) && dtype_is_int(c->dtype);
+  if (ints && dtype_bits(a->dtype) == dtype_bits(c->dtype)) y = build_bitcast(&fr->b, y, a); /* signs may differ */
   if (x->type != y->type)
     lib_fail(fr, at, b, "cast one of them with .to(...)",
              "`a` and `b` must have one element type, but they are %s and %s", type_text(fr, x->type),
@@ -247,7 +250,7 @@ const Builtin lib_shape_table[] = {
     {"tl", "reshape", "input, *shape, can_reorder=False", call_reshape, SHAPE, BUILTIN_MEMBER, NULL},
     {"tl", "view", "input, *shape", call_reshape, SHAPE, BUILTIN_MEMBER, "as reshape: keeps the order"},
     {"tl", "ravel", "x, can_reorder=False", call_ravel, SHAPE, BUILTIN_MEMBER, NULL},
-    {"tl", "item", "input", call_item, SHAPE, BUILTIN_MEMBER, NULL},
+    {"tensor", "item", "input", call_item, SHAPE, 0, NULL},
     {"tl", "trans", "input, *dims", call_trans, SHAPE, BUILTIN_MEMBER, NULL},
     {"tl", "permute", "input, *dims", call_trans, SHAPE, BUILTIN_MEMBER, NULL},
     {"tl", "join", "a, b", call_join, SHAPE, 0, NULL},

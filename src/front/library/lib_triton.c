@@ -50,8 +50,7 @@ const Builtin lib_triton_table[] = {
     {"triton", "heuristics", "values", call_decorator, TRITON, BUILTIN_HOST, NULL},
     {"triton", "constexpr_function", "fn", call_identity, TRITON, BUILTIN_HOST, NULL},
     {"triton", "must_use_result", "fn", call_identity, NULL, BUILTIN_HOST, NULL},
-    {"triton", "aggregate", "cls", call_identity, TRITON, BUILTIN_HOST, "Triton 3.7"},
-    {"tl", "constexpr_function", "fn", call_identity, TRITON, BUILTIN_HOST, "Triton 3.7"},
+    {"triton", "aggregate", "cls", call_identity, TRITON, BUILTIN_HOST, "Triton 3.8"},
     {"tl", "aggregate", "cls", call_identity, NULL, BUILTIN_HOST, NULL},
 
     {0},

@@ -79,7 +79,6 @@ static Py *call_block_type(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_dtype(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (args[0]->kind == PY_TYPE) return args[0];
   Dtype d;
   const char *name = lib_str(fr, at, b, "name", args[0]);
   if (!dtype_parse(name, &d)) lib_fail(fr, at, b, NULL, "there is no type `%s`", name);
@@ -120,11 +119,11 @@ const Builtin lib_types_table[] = {
     {"tl", "pointer_type", "element_ty, address_space=1, const=False", call_pointer_type, "Types", BUILTIN_HOST, NULL},
     {"tl", "block_type", "element_ty, shape", call_block_type, "Types", BUILTIN_HOST, NULL},
     {"tl", "dtype", "name", call_dtype, "Types", BUILTIN_HOST, NULL},
-    {"tl", "get_int_dtype", "bitwidth, signed", call_get_int_dtype, "Types", BUILTIN_HOST, NULL},
-    {"tl", "_get_int_dtype", "bitwidth, signed", call_get_int_dtype, NULL, BUILTIN_HOST, NULL},
+    {"tl.core", "get_int_dtype", "bitwidth, signed", call_get_int_dtype, "Types", BUILTIN_HOST, NULL},
+    {"tl.core", "_get_int_dtype", "bitwidth, signed", call_get_int_dtype, NULL, BUILTIN_HOST, NULL},
     {"tl", "tensor", "handle, type", call_tuple_type, "Types", 0, "in isinstance and annotations"},
     {"tl", "tensor_descriptor", "handle, type", call_tuple_type, "Types", 0, "in isinstance and annotations"},
-    {"tl", "tensor_descriptor_base", "handle, type", call_tuple_type, NULL, 0, NULL},
+    {"tl.core", "tensor_descriptor_base", "handle, type", call_tuple_type, NULL, 0, NULL},
     {"tl", "tensor_descriptor_type", "block_type", call_tuple_type, NULL, 0, NULL},
     {"tl", "tuple_type", "types", call_tuple_type, NULL, 0, NULL},
     {"tl", "constexpr_type", "value", call_constexpr_type, "Types", BUILTIN_HOST, "what `.type` of a constexpr is"},

@@ -14,7 +14,9 @@ DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *d) {
   if (!strcmp(last, "jit") && qualified) return DECO_JIT;
   if (!strcmp(last, "autotune") && qualified) return DECO_AUTOTUNE;
   if (!strcmp(last, "heuristics") && qualified) return DECO_HEURISTICS;
-  if (!strcmp(last, "constexpr_function") || (!strcmp(last, "constexpr") && qualified)) return DECO_CONSTEXPR_FUNCTION;
+  if ((!strcmp(last, "constexpr_function") && strcmp(name, "triton.language.constexpr_function")) ||
+      (!strcmp(last, "constexpr") && qualified))
+    return DECO_CONSTEXPR_FUNCTION;
   if (!strcmp(last, "must_use_result")) return DECO_MUST_USE;
   if (text_ends_with(last, "aggregate") && qualified) return DECO_AGGREGATE;
   return DECO_OTHER;

@@ -246,7 +246,7 @@ Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
 }
 
 Py *py_unary(Front *fr, PyOp op, Py *x, const char **why) {
-  if (op == PYOP_NOT) return py_bool(fr, py_truth_known(x) == 0);
+  if (op == PYOP_NOT && x->kind != PY_VOID) return py_bool(fr, py_truth_known(x) == 0);
   if (x->kind == PY_FLOAT && op == PYOP_U_SUB) return py_float(fr, -x->f);
   if (x->kind == PY_FLOAT && op == PYOP_U_ADD) return x;
   if (x->kind == PY_INT || x->kind == PY_BOOL) {

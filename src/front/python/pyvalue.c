@@ -15,6 +15,7 @@ static Py *make(Front *fr, PyKind kind) {
 }
 
 Py *py_none(Front *fr) { return make(fr, PY_NONE); }
+Py *py_void(Front *fr) { return make(fr, PY_VOID); }
 
 Py *py_bool(Front *fr, bool v) {
   Py *p = make(fr, PY_BOOL);
@@ -255,6 +256,7 @@ bool py_equal(const Py *a, const Py *b) {
   if (a->kind != b->kind) return false;
   switch (a->kind) {
     case PY_NONE:
+    case PY_VOID:
     case PY_ELLIPSIS:
     case PY_CONSTEXPR_TYPE: return true;
     case PY_STR: return a->str.n == b->str.n && !memcmp(a->str.s, b->str.s, a->str.n);
@@ -306,6 +308,7 @@ int py_truth_known(const Py *p) {
     case PY_STR: return p->str.n != 0;
     case PY_TUPLE: return p->tuple.n != 0;
     case PY_DICT: return p->dict.n != 0;
+    case PY_VOID:
     case PY_TENSOR:
     case PY_UNKNOWN: return -1;
     default: return 1;
@@ -322,6 +325,7 @@ const char *py_class_name(const Py *p) {
   switch (p->kind) {
     case PY_NONE: return "NoneType";
     case PY_CLASS: return "type";
+    case PY_VOID:
     case PY_BLOCK_PTR: return "tensor";
     case PY_DESC: return "tensor_descriptor";
     case PY_BUILTIN: return p->builtin.self ? "method" : "function";
@@ -333,6 +337,7 @@ const char *py_class_name(const Py *p) {
 const char *py_kind_name(const Py *p) {
   switch (p->kind) {
     case PY_NONE: return "None";
+    case PY_VOID: return "void";
     case PY_BOOL: return "bool";
     case PY_INT: return "int";
     case PY_FLOAT: return "float";
@@ -398,6 +403,7 @@ void py_write(Buf *out, const Py *p, bool repr) {
   stack_guard();
   switch (p->kind) {
     case PY_NONE: buf_puts(out, "None"); break;
+    case PY_VOID: buf_puts(out, "the void of an operation without a result"); break;
     case PY_BOOL: buf_puts(out, p->i ? "True" : "False"); break;
     case PY_INT: py_write_int(out, p->i); break;
     case PY_FLOAT: buf_double(out, p->f); break;

@@ -477,6 +477,20 @@ void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_
   memcpy(out, op->out, sizeof *out * (size_t)n);
 }
 
+LaneOp *lane_stmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer,
+                      LaneValue *const *words, LaneValue *guard) {
+  LaneValue *in[5] = {split_address(SPACE_SHARED, address, &imm)};
+  for (int i = 0; i < n; i++) in[1 + i] = words[i];
+  LaneOp proto = {.code = LANE_STMATRIX,
+                  .kind = LK_B32,
+                  .space = SPACE_SHARED,
+                  .trans = trans,
+                  .imm = imm,
+                  .guard = real_guard(guard),
+                  .buffer = (int16_t)buffer};
+  return lane_op_raw(b, proto, 1 + n, in, 0, NULL);
+}
+
 void lane_mma(LaneBuilder *b, LaneKind k, bool mixed, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]) {
   LaneType t = lane_kind_info[lane_mma_sum(k)].type, words[] = {t, t, t, t};
   LaneValue *in[] = {a[0], a[1], a[2], a[3], x[0], x[1], acc[0], acc[1], acc[2], acc[3]};

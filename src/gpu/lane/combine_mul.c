@@ -75,7 +75,7 @@ static void rename_operands(LaneOp *op, void *arg) {
     if (op->in[i]->id < w->count && w->instead[op->in[i]->id]) op->in[i] = w->instead[op->in[i]->id];
 }
 
-void lane_wide(LaneFunc *f) {
+void lane_combine_mul(LaneFunc *f) {
   Wide w = {.f = f, .instead = NEW_N(f->cx->arena, LaneValue *, f->value_count + 1), .count = f->value_count};
   visit_block(&w, f->body);
   lane_walk(f->body, rename_operands, &w);

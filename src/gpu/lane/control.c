@@ -89,7 +89,7 @@ void lane_leave(LaneBuilder *b, LaneOp *op) {
   if (op->out_count == 0)
     for (int i = op->code == LANE_WHILE; i < 2; i++) {
       LaneBlock *body = op->body[i];
-      if (!body || (body->last && lane_info[body->last->code].effect == LE_END)) continue;
+      if (!body || (body->last && lane_info[body->last->code].effect == LE_TERMINATOR)) continue;
       b->block = body;
       lane_yield(b, 0, NULL);
     }

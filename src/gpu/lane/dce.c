@@ -21,7 +21,7 @@ static bool may_drop(const LaneOp *op) {
       for (int i = 0; i < 2; i++) {
         const LaneBlock *body = op->body[i];
         if (!body || !body->first) continue;
-        if (body->first->next || lane_info[body->first->code].effect != LE_END) return false;
+        if (body->first->next || lane_info[body->first->code].effect != LE_TERMINATOR) return false;
       }
       return true;
     case LE_CONVERGED: return op->out_count > 0;

@@ -84,7 +84,7 @@ typedef enum {
 #undef LANE
   LANE_COUNT
 } LaneCode;
-typedef enum { LE_PURE, LE_READ, LE_WRITE, LE_SIDE, LE_CONVERGED, LE_CONTROL, LE_END } LaneEffect;
+typedef enum { LE_PURE, LE_READ, LE_WRITE, LE_SIDE, LE_CONVERGED, LE_CONTROL, LE_TERMINATOR } LaneEffect;
 typedef struct LaneInfo {
   const char *name;
   int min_in, max_in, min_out, max_out, regions;
@@ -97,7 +97,7 @@ static inline bool lane_is_mbar(LaneCode c) { return c >= LANE_MBAR_INIT && c <=
 static inline bool lane_is_tensor(LaneCode c) { return c >= LANE_TENSOR_LOAD && c <= LANE_TENSOR_RED; }
 static inline bool lane_is_tmem(LaneCode c) { return c >= LANE_TMEM_ALLOC && c <= LANE_TMEM_FENCE_AFTER; }
 static inline bool lane_is_access(LaneCode c) {
-  return lane_only_reads(c) || c == LANE_ST || c == LANE_ATOM;
+  return lane_only_reads(c) || c == LANE_ST || c == LANE_STMATRIX || c == LANE_ATOM;
 } /* to memory; it has `space`, `buffer` and `imm` */
 
 /* DEFAULT: nearest even (cvt to ints: zero) */
@@ -265,8 +265,10 @@ LaneValue *lane_extend(LaneBuilder *b, LaneKind k, LaneValue *x);
 /* any type: b64 as two, b16 and pred through b32 */
 LaneValue *lane_shfl(LaneBuilder *b, LaneShuffle s, LaneValue *x, LaneValue *lane);
 void lane_barrier(LaneBuilder *b, bool warp);
-/* n squares of a warp (1, 2 or 4) from shared memory; and acc[4] += a[4] * x[2]. As lane.def says. */
+/* n squares of a warp (1, 2 or 4) from shared memory, and to it; and acc[4] += a[4] * x[2]. As lane.def says. */
 void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out);
+LaneOp *lane_stmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer,
+                      LaneValue *const *words, LaneValue *guard);
 void lane_mma(LaneBuilder *b, LaneKind k, bool mixed, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]);
 /* Of mma and wgmma: the kind of b; log2 of the elements in a word; the kind of the sums. */
 LaneKind lane_mma_other(const LaneOp *op);
@@ -339,8 +341,8 @@ void lane_verify(LaneFunc *f, const char *after);
 void lane_dce(LaneFunc *f);
 int lane_pressure(const LaneFunc *f);  /* registers of 32 bits that a thread needs at once, about */
 void lane_rematerialize(LaneFunc *f);  /* cheap values are computed again where they are used, for fewer registers */
-void lane_carry(LaneFunc *f);          /* loops carry words, not their parts */
-void lane_wide(LaneFunc *f);           /* both halves of a product at once */
+void lane_pack_carried(LaneFunc *f);   /* loops carry words, not their parts */
+void lane_combine_mul(LaneFunc *f);    /* both halves of a product at once */
 bool lane_has_dead(const LaneFunc *f); /* dce.c: whether it holds an operation that lane_dce would drop */
 
 /* lane/contract.c: what a pass needs, gives and keeps, of LaneFunc.holds, as tile_pass_begin and tile_pass_end say. */
@@ -360,12 +362,12 @@ void lane_pass_end(LaneFunc *f, const char *name, const PassContract *c, bool ve
  * addresses are the process's own; `check` (may be NULL) is asked about each access and returns false for a wrong one.
  */
 typedef struct LaneSimOptions {
-  const int32_t *grid;           /* [3] */
-  int64_t begin, end;            /* programs, x fastest */
-  const int64_t *programs;       /* or NULL: all in [begin, end) */
-  int64_t blocks;                /* of a persistent kernel: [begin, end) are blocks, of so many; 0: one a program */
-  uint64_t seed;                 /* for the order of warps; 0: they go in step */
-  const struct LaneWatch *watch; /* or NULL */
+  const int32_t *grid;              /* [3] */
+  int64_t begin, end;               /* programs, x fastest */
+  const int64_t *programs;          /* or NULL: all in [begin, end) */
+  int64_t blocks;                   /* of a persistent kernel: [begin, end) are blocks, of so many; 0: one a program */
+  uint64_t seed;                    /* for the order of warps; 0: they go in step */
+  const struct LaneTraceHook *hook; /* or NULL */
   bool (*check)(void *arg, uint64_t address, int bytes, bool write);
   void *check_arg;
   int64_t memory;              /* the most bytes of a block's registers and shared memory; 0: the context's default */
@@ -384,7 +386,7 @@ void lane_caches_destroy(LaneCaches *c);
 /* Looking on instead of running: which addresses warps access, how often blocks of operations are entered. Global
  * memory is not there: loads of it give zeros where `read` does not know better, atomics zeros, stores go nowhere. Of
  * operations without effect only those are done whose result is needed; races and barriers are not checked. */
-typedef struct LaneWatch {
+typedef struct LaneTraceHook {
   const bool *values;  /* by id: needed */
   const bool *buffers; /* by number: what is stored there is needed */
   /* A block of `ops` operations is entered by so many threads, of so many warps. False ends the run; the fault's
@@ -397,7 +399,7 @@ typedef struct LaneWatch {
   /* Puts what global memory holds there into `to`, where that is known; may be NULL. */
   void (*read)(void *arg, const LaneOp *load, uint64_t at, int bytes, void *to);
   void *arg;
-} LaneWatch;
+} LaneTraceHook;
 typedef struct LaneSimFault {
   char message[256];
   const Span *span;

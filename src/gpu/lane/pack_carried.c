@@ -8,10 +8,11 @@
  *       yield %c, %d
  *
  * A register holds 32 bits: of halves that a loop carries apart, each takes a whole one, and bytes take four for a
- * word. Tiles of narrow types that were loaded a turn ahead (gpu/prefetch.c) are such.
+ * word. Tiles of narrow types that were loaded an iteration ahead (gpu/prefetch.c) are such.
  *
- * Where several carried values begin as, and are in every turn, the same pure functions of one value, before the loop
- * of X and in a turn of Y, the loop carries X and Y in their place and computes the functions at the top of its body.
+ * Where several carried values begin as, and are in every iteration, the same pure functions of one value, before the
+ * loop of X and in an iteration of Y, the loop carries X and Y in their place and computes the functions at the top of
+ * its body.
  */
 #include "gpu/lane/scope.h"
 #include "gpu/lane/table.h"
@@ -135,11 +136,11 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
   }
   if (!dropped) return;
 
-  LaneBlock top = {.parent = loop}, behind = {.parent = loop->block->parent};
-  LaneBuilder at_top = lane_builder(f), at_behind = lane_builder(f);
+  LaneBlock top = {.parent = loop}, after = {.parent = loop->block->parent};
+  LaneBuilder at_top = lane_builder(f), at_after = lane_builder(f);
   at_top.block = &top;
-  at_behind.block = &behind;
-  at_top.span = at_behind.span = loop->span;
+  at_after.block = &after;
+  at_top.span = at_after.span = loop->span;
   LaneValue **next = NEW_N(arena, LaneValue *, n), **args = NEW_N(arena, LaneValue *, n + 1),
             **out = NEW_N(arena, LaneValue *, n);
   args[0] = body->args[0];
@@ -161,7 +162,7 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
     of[i]->carried = args[1 + of[i]->place];
     instead[body->args[1 + i]->id] = again(&at_top, body, of[i], yield->in[i]);
     of[i]->carried = out[of[i]->place];
-    instead[loop->out[i]->id] = again(&at_behind, body, of[i], yield->in[i]);
+    instead[loop->out[i]->id] = again(&at_after, body, of[i], yield->in[i]);
   }
   memcpy(yield->in, next, sizeof *next * (size_t)kept);
   yield->in_count = kept;
@@ -171,7 +172,7 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
   body->args = args;
   body->arg_count = kept + 1;
   splice(&top, body, body->first);
-  splice(&behind, loop->block, loop->next);
+  splice(&after, loop->block, loop->next);
 }
 
 typedef struct Carry {
@@ -196,7 +197,7 @@ static void rename_operands(LaneOp *op, void *arg) {
   if (op->guard) op->guard = current(arg, op->guard);
 }
 
-void lane_carry(LaneFunc *f) {
+void lane_pack_carried(LaneFunc *f) {
   Carry c = {f, NEW_N(f->cx->arena, LaneValue *, f->value_count + 1), f->value_count};
   lane_walk(f->body, visit, &c);
   lane_walk(f->body, rename_operands, &c);

@@ -7,22 +7,28 @@
  *     for { load x             y: the two lines; its first access in the loop's body is a store on every path,
  *           store y  load y }     so nothing of it is needed in the next round
  *
- * Places. The largest first, each at the lowest offset that no live neighbour covers. While the whole stays small
- * enough to cost no occupancy, buffers get memory of their own: that saves barriers.
+ * Places. The largest first, each at the lowest offset that no live neighbour covers; nor, where that costs no
+ * occupancy, a buffer that threads may still be at when this one is written, so that no barrier is needed there. That
+ * may always take a little memory (budgets.free_shared); in loops, as much as leaves room for as many blocks as before:
+ *
+ *     for { store x  barrier  load x       x and y in one place: a barrier before each store, four in all
+ *           store y  barrier  load y }     apart: who stores y has passed x's barrier, who stores x again y's: two
  *
  * Barriers. Whoever wrote the lowering has put a barrier between the writes of a buffer and their reads. What is left
  * is reuse: the first write over bytes that another warp may still be reading, or writing, for an earlier purpose:
  * another buffer's, or the same buffer's in the last round of a loop. The walk carries which buffers may have been read
  * and written since the last barrier on some path; a write over bytes of any of these gets a barrier before it. Loops
  * are walked until nothing changes, as what stands at the end of the body is also what stands at its beginning.
- * A copy by a tensor map goes by another proxy: before it writes, threads have met at a barrier behind a fence that
- * stands behind their own accesses. Barriers without a fence do not end these, so they are carried by themselves.
+ * A copy by a tensor map goes by another proxy: before it writes, threads have met at a barrier after a fence that
+ * stands after their own accesses. Barriers without a fence do not end these, so they are carried by themselves.
  *
  * Where an `if` parts the block's warps, barriers inside are of one part, and one of the block stands before it, where
  * anything is to be waited for. mbarriers, what tensor maps store and what the second part uses keep their places from
  * beginning to end.
  */
 #include "gpu/gpu.h"
+
+#include <limits.h>
 
 typedef struct User {
   int first, last; /* positions of accesses; -1 when there are none */
@@ -32,10 +38,10 @@ typedef struct User {
 } User;
 
 /* Sets of buffers since the last barrier on some path. */
-/* warp_read: since the last barrier of any kind. unfenced: by threads, since the last barrier behind a fence; behind:
+/* warp_read: since the last barrier of any kind. unfenced: by threads, since the last barrier after a fence; after:
  * since the last fence. */
 typedef struct State {
-  uint64_t *read, *written, *warp_read, *unfenced, *behind;
+  uint64_t *read, *written, *warp_read, *unfenced, *after;
 } State;
 enum { STATE_SETS = 5 };
 
@@ -47,7 +53,13 @@ typedef struct Shared {
   const LaneOp *parted; /* the `if` that parts the warps here, or NULL */
   int part;             /* which of its bodies this is */
   uint64_t *overlaps;   /* n rows of `words`: buffers of common bytes */
+  /* n rows of buffers with which this one can share bytes only by a barrier; and those whose barrier is in a loop */
+  uint64_t *meets, *meets_in_loop;
+  enum { ALONE, MEETINGS, PLACED } walks; /* what a walk does, in this order: see place_buffers */
+  int loops;                              /* depth */
 } Shared;
+
+static bool is_store(const LaneOp *op) { return op->code == LANE_ST || op->code == LANE_STMATRIX; }
 
 static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
 
@@ -139,59 +151,13 @@ static void find_lives(Shared *s) {
   cover_inner_loops(s, s->f->body);
   for (int i = 0; i < s->n; i++) {
     User *u = &s->users[i];
-    if (u->first < 0 || ((u->first_op->code == LANE_ST || s->f->buffers.at[i].ring) && u->first_op->block == u->home))
+    if (u->first < 0 || ((is_store(u->first_op) || s->f->buffers.at[i].ring) && u->first_op->block == u->home))
       continue;
     for (const LaneBlock *b = u->home; b->parent; b = b->parent->block) /* what an earlier round left may be read */
       if (is_loop(b->parent)) cover(u, b->parent);
   }
   for (int i = 0; i < s->n; i++)
     if (s->users[i].stays) s->users[i].first = 0, s->users[i].last = s->position;
-}
-
-/* ---- places ------------------------------------------------------------------------------------------------------ */
-
-static int align_up(int x, int align) { return (x + align - 1) / align * align; }
-
-/* The lowest offset for buffer b beside those of placed[], which is in the order of offsets; only those alive with it
- * count, or all. */
-static int lowest_offset(const Shared *s, int b, const int *placed, int count, bool all) {
-  const LaneBuffer *buffer = &s->f->buffers.at[b];
-  const User *u = &s->users[b];
-  int at = 0;
-  for (int i = 0; i < count; i++) {
-    const LaneBuffer *other = &s->f->buffers.at[placed[i]];
-    const User *v = &s->users[placed[i]];
-    if (!all && (v->last < u->first || u->last < v->first)) continue;
-    if (other->offset + other->bytes <= at || at + buffer->bytes <= other->offset) continue;
-    at = align_up(other->offset + other->bytes, buffer->align);
-  }
-  return at;
-}
-
-static void place_buffers(Shared *s, const GpuTarget *t) {
-  int *order = NEW_N(s->arena, int, s->n), *placed = NEW_N(s->arena, int, s->n), count = 0;
-  int budget = t->budgets->free_shared * 32 * s->f->num_warps, total = 0, n = 0;
-  if (budget > t->shared_bytes) budget = t->shared_bytes;
-  for (int i = 0; i < s->n; i++) {
-    if (s->users[i].first < 0) {
-      s->f->buffers.at[i].offset = 0; /* nobody uses it */
-      continue;
-    }
-    int j = n++;
-    for (; j > 0 && s->f->buffers.at[order[j - 1]].bytes < s->f->buffers.at[i].bytes; j--) order[j] = order[j - 1];
-    order[j] = i;
-  }
-  for (int i = 0; i < n; i++) {
-    int b = order[i];
-    LaneBuffer *buffer = &s->f->buffers.at[b];
-    int fresh = lowest_offset(s, b, placed, count, true), limit = total > budget ? total : budget;
-    buffer->offset = fresh + buffer->bytes <= limit ? fresh : lowest_offset(s, b, placed, count, false);
-    if (buffer->offset + buffer->bytes > total) total = buffer->offset + buffer->bytes;
-    int j = count++;
-    for (; j > 0 && s->f->buffers.at[placed[j - 1]].offset > buffer->offset; j--) placed[j] = placed[j - 1];
-    placed[j] = b;
-  }
-  s->f->shared_bytes = align_up(total, 16);
 }
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */
@@ -208,10 +174,10 @@ static State state_make(Shared *s) {
 static void state_clear(const Shared *s, State *x) {
   size_t bytes = sizeof(uint64_t) * (size_t)s->words;
   memset(x->read, 0, 3 * bytes);
-  memcpy(x->unfenced, x->behind, bytes);
+  memcpy(x->unfenced, x->after, bytes);
 }
 
-static void state_fence(const Shared *s, State *x) { memset(x->behind, 0, sizeof(uint64_t) * (size_t)s->words); }
+static void state_fence(const Shared *s, State *x) { memset(x->after, 0, sizeof(uint64_t) * (size_t)s->words); }
 
 static State state_copy(Shared *s, const State *x) {
   State y = state_make(s);
@@ -230,7 +196,7 @@ static bool state_join(const Shared *s, State *x, const State *y) {
 }
 
 static void find_overlaps(Shared *s) {
-  s->overlaps = NEW_N(s->arena, uint64_t, s->n * s->words);
+  memset(s->overlaps, 0, sizeof(uint64_t) * (size_t)(s->n * s->words));
   for (int i = 0; i < s->n; i++)
     for (int j = 0; j < i; j++) {
       const LaneBuffer *a = &s->f->buffers.at[i], *b = &s->f->buffers.at[j];
@@ -249,6 +215,7 @@ static LaneOp *insert(Shared *s, LaneOp *before, LaneCode code) {
 }
 
 static void insert_barrier(Shared *s, LaneOp *before, bool warp) {
+  if (s->walks == MEETINGS) return;
   LaneOp *op = insert(s, before, LANE_BARRIER);
   int warps = !s->parted ? 0 : s->part ? s->f->num_warps - s->parted->warps : s->parted->warps;
   op->warp = warp || warps == 1;
@@ -257,14 +224,29 @@ static void insert_barrier(Shared *s, LaneOp *before, bool warp) {
   op->imm = s->part + 1;
 }
 
+/* Buffer b is written: it meets those of set i of words. */
+static void note_meetings(Shared *s, int b, int word, uint64_t set) {
+  for (; set; set &= set - 1) {
+    int other = word * 64 + __builtin_ctzll(set);
+    if (other == b) continue;
+    for (int in_loop = 0; in_loop <= (s->loops > 0); in_loop++) {
+      uint64_t *rows = in_loop ? s->meets_in_loop : s->meets;
+      add(rows + (size_t)b * s->words, other);
+      add(rows + (size_t)other * s->words, b);
+    }
+  }
+}
+
 /* A write of buffer b by `write`, which is `op` or somewhere inside it. */
 static void before_write(Shared *s, LaneOp *op, const LaneOp *write, State *x) {
   int b = write->buffer;
-  const uint64_t *overlaps = s->overlaps + (size_t)b * s->words;
   bool own = s->f->buffers.at[b].warp_local, hazard = has(x->read, b) && !own && !s->f->buffers.at[b].ring,
        by_map = write->code == LANE_TENSOR_LOAD;
-  for (int i = 0; i < s->words; i++)
-    hazard |= ((x->read[i] | x->written[i] | (by_map ? x->unfenced[i] : 0)) & overlaps[i]) != 0;
+  for (int i = 0; i < s->words; i++) {
+    uint64_t since = x->read[i] | x->written[i] | (by_map ? x->unfenced[i] : 0);
+    if (s->walks == MEETINGS) note_meetings(s, b, i, since);
+    hazard |= (since & s->overlaps[(size_t)b * s->words + i]) != 0;
+  }
   if (hazard) {
     if (by_map) {
       insert(s, op, LANE_FENCE_PROXY);
@@ -272,7 +254,7 @@ static void before_write(Shared *s, LaneOp *op, const LaneOp *write, State *x) {
     }
     insert_barrier(s, op, false);
     state_clear(s, x);
-  } else if (own && has(x->warp_read, b)) {
+  } else if (own && has(x->warp_read, b) && s->walks == PLACED) {
     insert_barrier(s, op, true);
     memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);
   }
@@ -287,7 +269,7 @@ static void after_access(const LaneOp *op, State *x) {
   }
   if (op->code == LANE_SHARED_READ || lane_is_tensor(op->code)) return; /* asynchronous: by the same proxy */
   add(x->unfenced, op->buffer);
-  add(x->behind, op->buffer);
+  add(x->after, op->buffer);
 }
 
 static bool has_barrier(const LaneOp *op) {
@@ -315,12 +297,14 @@ static void walk(Shared *s, LaneBlock *block, State *x);
 
 static void walk_loop(Shared *s, LaneOp *op, State *x) {
   State begin = state_copy(s, x), end;
+  s->loops++;
   do {
     end = state_copy(s, &begin);
     walk(s, op->body[0], &end);
     *x = state_copy(s, &end); /* of a while: it is left at the end of body 0 */
     if (op->code == LANE_WHILE) walk(s, op->body[1], &end);
   } while (state_join(s, &begin, &end));
+  s->loops--;
   if (op->code == LANE_FOR) state_join(s, x, &begin);
 }
 
@@ -372,12 +356,107 @@ static void walk(Shared *s, LaneBlock *block, State *x) {
   }
 }
 
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+/* The lowest offset for buffer b beside those of placed[], which is in the order of offsets; only those alive with it
+ * count, and those in `besides`. */
+static int lowest_offset(const Shared *s, int b, const int *placed, int count, const uint64_t *besides) {
+  const LaneBuffer *buffer = &s->f->buffers.at[b];
+  const User *u = &s->users[b];
+  int at = 0;
+  for (int i = 0; i < count; i++) {
+    const LaneBuffer *other = &s->f->buffers.at[placed[i]];
+    const User *v = &s->users[placed[i]];
+    if ((v->last < u->first || u->last < v->first) && !(besides && has(besides, placed[i]))) continue;
+    if (other->offset + other->bytes <= at || at + buffer->bytes <= other->offset) continue;
+    at = (int)align_up(other->offset + other->bytes, buffer->align);
+  }
+  return at;
+}
+
+/* The used ones, the largest first. */
+static int by_size(const Shared *s, int *order) {
+  int n = 0;
+  for (int i = 0; i < s->n; i++) {
+    if (s->users[i].first < 0) {
+      s->f->buffers.at[i].offset = 0; /* nobody uses it */
+      continue;
+    }
+    int j = n++;
+    for (; j > 0 && s->f->buffers.at[order[j - 1]].bytes < s->f->buffers.at[i].bytes; j--) order[j] = order[j - 1];
+    order[j] = i;
+  }
+  return n;
+}
+
+/* Apart from those with which a barrier would be needed, as long as all end before `little`; in loops, before `most`.
+ */
+static void place_within(Shared *s, int little, int most) {
+  int *order = NEW_N(s->arena, int, s->n), *placed = NEW_N(s->arena, int, s->n), n = by_size(s, order), total = 0;
+  for (int i = 0; i < n; i++) {
+    int b = order[i];
+    LaneBuffer *buffer = &s->f->buffers.at[b];
+    const uint64_t *apart[] = {s->meets + (size_t)b * s->words, s->meets_in_loop + (size_t)b * s->words, NULL};
+    const int limits[] = {little, most, INT_MAX};
+    for (int k = 0; k < 3; k++) {
+      buffer->offset = lowest_offset(s, b, placed, i, apart[k]);
+      if (buffer->offset + buffer->bytes <= (limits[k] > total ? limits[k] : total)) break;
+    }
+    if (buffer->offset + buffer->bytes > total) total = buffer->offset + buffer->bytes;
+    int j = i;
+    for (; j > 0 && s->f->buffers.at[placed[j - 1]].offset > buffer->offset; j--) placed[j] = placed[j - 1];
+    placed[j] = b;
+  }
+  s->f->shared_bytes = (int)align_up(total, 16);
+}
+
+static bool meets_in_loops(const Shared *s) {
+  for (int i = 0; i < s->n * s->words; i++)
+    if (s->meets_in_loop[i] & s->overlaps[i]) return true;
+  return false;
+}
+
+/* What a block may take, so that as many are resident as with `bytes`. The registers are those that the assembler may
+ * be asked to do with. */
+static int most_for_as_many(const LaneFunc *f, const GpuTarget *t, int bytes) {
+  int registers = lane_pressure(f) * (16 - t->budgets->given_up) / 16;
+  int blocks = gpu_occupancy(t, registers, bytes, f->num_warps).blocks;
+  if (blocks < 1) return bytes;
+  int most = t->machine.shared_bytes / blocks / GPU_SHARED_UNIT * GPU_SHARED_UNIT - GPU_SHARED_RESERVED;
+  return most < t->shared_bytes ? most : t->shared_bytes;
+}
+
+static void walk_for(Shared *s, int what) {
+  State x = state_make(s);
+  s->walks = what;
+  walk(s, s->f->body, &x);
+}
+
+/* A buffer may want a barrier before its writes wherever it lies: those are put first, since they serve others, too.
+ * Then it is noted which others would take one. */
+static void place_buffers(Shared *s, const GpuTarget *t) {
+  int little = t->budgets->free_shared * 32 * s->f->num_warps;
+  if (little > t->shared_bytes) little = t->shared_bytes;
+  s->overlaps = NEW_N(s->arena, uint64_t, s->n * s->words);
+  s->meets = NEW_N(s->arena, uint64_t, s->n * s->words);
+  s->meets_in_loop = NEW_N(s->arena, uint64_t, s->n * s->words);
+  walk_for(s, ALONE);
+  walk_for(s, MEETINGS);
+  place_within(s, little, 0);
+  find_overlaps(s);
+  if (!meets_in_loops(s)) return;
+  int most = most_for_as_many(s->f, t, s->f->shared_bytes);
+  place_within(s, little, most);
+  if (s->f->shared_bytes > most) place_within(s, little, 0); /* the order of sizes left gaps */
+  find_overlaps(s);
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
+
 /* One warp alone has no others to wait for. */
 static void weaken(LaneOp *op, void *arg) {
   if (op->code == LANE_BARRIER) op->warp = 1;
 }
-
-/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static void check_size(const Shared *s, const GpuTarget *t) {
   if (s->f->shared_bytes <= t->shared_bytes) return;
@@ -417,9 +496,7 @@ void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o) {
     find_lives(&s);
     place_buffers(&s, o->target);
     check_size(&s, o->target);
-    find_overlaps(&s);
-    State x = state_make(&s);
-    walk(&s, f->body, &x);
+    walk_for(&s, PLACED);
   }
   if (f->num_warps == 1) lane_walk(f->body, weaken, NULL);
 }

@@ -2,8 +2,8 @@
  * stand.
  *
  * The walk goes backwards and keeps the set of values that something after still reads. A loop keeps all that it reads
- * from outside for all of its turns. The assembler orders operations anew within a block, so it may need fewer, or a
- * few more for vectors that must lie side by side; but over barriers and loops it moves little, and there the peaks
+ * from outside for all of its iteration. The assembler orders operations anew within a block, so it may need fewer, or
+ * a few more for vectors that must lie side by side; but over barriers and loops it moves little, and there the peaks
  * are.
  */
 #include "gpu/gpu.h"

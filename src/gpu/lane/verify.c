@@ -113,6 +113,7 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_ATOM] = {K(B16) | WORDS | INTS | FLOATS, "ak"},
     [LANE_SHFL] = {K(B32), "w"},
     [LANE_LDMATRIX] = {K(B32), "a"},
+    [LANE_STMATRIX] = {K(B32), "aw"},
     [LANE_MMA] = {PRODUCTS | K(F64), "m"},
     [LANE_WGMMA] = {PRODUCTS, "w"},
     [LANE_WGMMA_FENCE] = {ANY, ""},
@@ -195,7 +196,8 @@ static void check_operands(Verifier *v, const LaneOp *op) {
   if (g->id < 0 || g->id >= v->f->value_count || v->visible[g->id] != g) wrong(v, op, "the guard is not defined above");
   if (g->type != LT_PRED) wrong(v, op, "the guard is %s, not pred", type_name(g->type));
   LaneEffect effect = lane_info[op->code].effect;
-  if (effect != LE_READ && effect != LE_WRITE && effect != LE_SIDE) wrong(v, op, "it cannot have a guard");
+  if (effect != LE_READ && effect != LE_WRITE && effect != LE_SIDE && op->code != LANE_STMATRIX)
+    wrong(v, op, "it cannot have a guard");
 }
 
 static void check_counts(Verifier *v, const LaneOp *op) {
@@ -376,6 +378,12 @@ static void check_ldmatrix(Verifier *v, const LaneOp *op) {
   check_offset(v, op);
 }
 
+static void check_stmatrix(Verifier *v, const LaneOp *op) {
+  if (op->space != SPACE_SHARED) wrong(v, op, "it writes shared memory only");
+  if (!is_power(op->in_count - 1)) wrong(v, op, "%d squares", op->in_count - 1);
+  check_offset(v, op);
+}
+
 static void check_mbar(Verifier *v, const LaneOp *op) {
   if (op->code == LANE_MBAR_WAIT && op->guard) wrong(v, op, "it cannot have a guard");
   if (op->space != SPACE_SHARED) wrong(v, op, "an mbarrier is in shared memory");
@@ -438,6 +446,7 @@ static void (*const attr_checks[LANE_COUNT])(Verifier *v, const LaneOp *op) = {
     [LANE_ATOM] = check_memory,
     [LANE_SHFL] = check_shuffle,
     [LANE_LDMATRIX] = check_ldmatrix,
+    [LANE_STMATRIX] = check_stmatrix,
     [LANE_MMA] = check_mma,
     [LANE_WGMMA] = check_warpgroup_mma,
     [LANE_WGMMA_WAIT] = check_handed_on,
@@ -564,7 +573,7 @@ static void check_block(Verifier *v, const LaneBlock *block) {
     check_results(v, op);
     if (attr_checks[op->code]) attr_checks[op->code](v, op);
     LaneEffect effect = lane_info[op->code].effect;
-    if (effect == LE_END && (op->next || !block->parent)) wrong(v, op, "it does not end a body");
+    if (effect == LE_TERMINATOR && (op->next || !block->parent)) wrong(v, op, "it does not end a body");
     if (effect == LE_CONVERGED && v->divergent) wrong(v, op, "it stands under control that is not uniform");
     if (effect == LE_CONTROL) check_control(v, op);
     for (int i = 0; i < op->out_count; i++) define(v, op, op->out[i], op, i);

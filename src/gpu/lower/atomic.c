@@ -1,7 +1,7 @@
 /* lower_atomic: atomic operations on global memory.
  *
- * Each element is updated once, by its first holder. Where elements lie next to each other the hardware adds several at
- * once: v2 and v4 of f32, pairs of halves and vectors of those. What it does not have is made of what it has:
+ * Each element is updated once, by its elected thread. Where elements lie next to each other the hardware adds several
+ * at once: v2 and v4 of f32, pairs of halves and vectors of those. What it does not have is made of what it has:
  *
  *     min, max of floats     as integers: bits with the sign clear are ordered as signed integers are, those with the
  * sign set as unsigned ones are, the other way round. The value's sign says which; one of two guarded atomics runs bf16
@@ -14,7 +14,7 @@
  * fence an element would cost more than they do. What control does because of one that does not acquire comes after a
  * barrier of its own (tile/passes/waits.c).
  *
- * The old value is wanted rarely. When it is, it goes from the first holder to those that hold copies: by shuffle
+ * The old value is wanted rarely. When it is, it goes from the elected thread to those that hold copies: by shuffle
  * within the warp, else through shared memory.
  */
 #include "gpu/loop.h"
@@ -199,7 +199,7 @@ void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneVa
   }
   int bytes = lower_shared_bytes(type), elements = layout ? 1 << layout->out_bits : 1;
   int buffer = lane_buffer(b, "atomic", bytes * elements, bytes < 4 ? 4 : bytes);
-  LaneValue *base = lane_shared(b, buffer), *first = lower_first_holder(l, layout);
+  LaneValue *base = lane_shared(b, buffer), *first = lower_elected_thread(l, layout);
   LaneValue **address = lower_array(l, n);
   for (int r = 0; r < n; r++) {
     address[r] = base;
@@ -255,7 +255,7 @@ void lower_atomic(Lower *l, Op *op) {
   int n = lower_count(op->in[1]), vector = vector_of(l, &a, mask);
   LaneValue **ptr = lower_get(l, op->in[0]), **x = lower_get(l, op->in[1]),
             **y = op->code == OP_ATOMIC_CAS ? lower_get(l, op->in[2]) : NULL;
-  LaneValue **m = mask ? lower_get(l, mask) : NULL, **old = lower_array(l, n), *first = lower_first_holder(l, layout);
+  LaneValue **m = mask ? lower_get(l, mask) : NULL, **old = lower_array(l, n), *first = lower_elected_thread(l, layout);
   bool one_warp = l->out->num_warps == 1;
   if (releases(&a)) {
     lane_barrier(b, one_warp);

@@ -14,13 +14,11 @@
  */
 #include "gpu/lower/move.h"
 
-static int log2_of(int n) { return n > 1 ? 31 - __builtin_clz((unsigned)n) : 0; }
-
 bool lower_axis(const Type *t, const Layout *layout, int axis, Axis *out) {
   memset(out, 0, sizeof *out);
   out->shift = layout_dim_shift(t, axis);
   out->mask = layout_dim_mask(t, axis);
-  out->n = log2_of(t->shape[axis]);
+  out->n = log2_floor(t->shape[axis]);
   bool found[F2_MAX] = {0};
   for (int i = 0; i < layout->reg_bits + layout->lane_bits + layout->warp_bits; i++) {
     uint32_t v = layout->basis[i];
@@ -57,7 +55,7 @@ static const Layout *renamed(Lower *l, const Type *t, const Layout *layout, int 
     names.basis[i] = next;
     next <<= 1;
   }
-  return n == log2_of(t->shape[axis]) ? layout_make(l->cx, &names) : NULL;
+  return n == log2_floor(t->shape[axis]) ? layout_make(l->cx, &names) : NULL;
 }
 
 const Layout *lower_axis_operands(Lower *l, Op *op, int axis, bool any_order, LaneValue ***regs, LaneKind *kinds,

@@ -168,11 +168,11 @@ void lower_control(Lower *l, Op *op) {
     else lower_if(l, op);
     return;
   }
-  StagedOperand *placed = l->placed;
-  int64_t placed_bytes = l->placed_bytes;
+  StagedOperand *loop_staged = l->loop_staged;
+  int64_t loop_staged_bytes = l->loop_staged_bytes;
   lower_dots_before(l, op);
   if (op->code == OP_FOR) lower_for(l, op);
   else lower_while(l, op);
-  l->placed = placed;
-  l->placed_bytes = placed_bytes;
+  l->loop_staged = loop_staged;
+  l->loop_staged_bytes = loop_staged_bytes;
 }

@@ -1,4 +1,4 @@
-/* relayout: a tensor's elements to the threads that another layout names; and tensors in shared memory.
+/* convert_layout: a tensor's elements to the threads that another layout names; and tensors in shared memory.
  *
  * convert_plan says how (layout/convert.c):
  *
@@ -6,11 +6,11 @@
  *     shuffle     rounds of one shuffle each. What a lane sends depends on the lane: a tree of selects over the
  * registers that some lane sends, whose branches are bits of the lane. What it receives goes into a register that
  * depends on the lane: for each register, a tree of selects over the rounds that may bring it. shared      every
- * element is written by one holder, barrier, every thread reads its own. Where elements lie is a linear map (a swizzle)
- *                 from flat indices; registers whose elements lie side by side go in one access of up to 16 bytes.
+ * element is written by one thread, barrier, every thread reads its own. Where elements lie is a linear map (a
+ * swizzle) from flat indices; registers whose elements lie side by side go in one access of up to 16 bytes.
  *
  * Elements narrower than a word travel in shared memory at their own size and are packed into words by the thread. What
- * several threads hold is written by the first holder alone: two warps writing one byte, even the same value, is a
+ * several threads hold is written by the elected thread alone: two warps writing one byte, even the same value, is a
  * race.
  *
  * Barriers: here stands the one between the writes and the reads. That a buffer's bytes may still be read by others
@@ -191,20 +191,76 @@ static bool walk_group(const Walk *w, int r, int *group) {
   return true;
 }
 
+/* Whether all of it goes by squares; then the walk is that of the lanes that name rows. */
+static bool walk_squares(Lower *l, const Place *p, const Layout *layout, Walk *w, LowerSquares *s) {
+  SquareBits bits = {.shift = p->shift, .reg_bits = w->reg_bits};
+  uint32_t columns[F2_MAX] = {0};
+  int low_bits = p->map.out_bits - p->part_bits, threads = layout->lane_bits + layout->warp_bits;
+  uint32_t low = low_bits >= 32 ? ~0u : (1u << low_bits) - 1;
+  bool index = p->kind == LK_S32 || p->kind == LK_U32; /* an address may come of it: reports do not follow squares */
+  if (l->divergent || w->threads_differ || p->kind == LK_PRED || index || layout_copies(layout) & 31) return false;
+  for (int i = 0; i < w->reg_bits; i++) {
+    bits.reg[i] = w->reg[i] << p->shift;
+    bits.apart |= (uint32_t)(w->reg_part[i] != 0) << i;
+  }
+  for (int i = 0; i < threads; i++) {
+    columns[i] = (f2_apply(&p->map, layout->basis[layout->reg_bits + i]) & low) << p->shift;
+    if (i < 5) bits.lane[i] = columns[i];
+    else if (columns[i] % 16) return false;
+  }
+  if (!lower_squares_find(&bits, s)) return false;
+  memcpy(columns, s->row, sizeof s->row);
+  w->thread_bits = 0;
+  for (int i = 0; i < threads; i++) w->thread_bits |= columns[i];
+  w->thread = lower_linear(l, threads, columns, l->tid);
+  return true;
+}
+
+/* To shared memory `from` these registers, or out of it `to` them; the other is NULL. */
+static void move_squares(Lower *l, const Place *p, LaneValue *const *from, LaneValue **to, const Layout *layout,
+                         int part, const Walk *w, const LowerSquares *s) {
+  LaneValue *elected = from ? lower_elected_thread(l, layout) : NULL, *address, *mine, *values[16];
+  bool *done = NEW_N(l->cx->arena, bool, 1 << w->reg_bits);
+  int64_t imm;
+  int group[16];
+  for (int r = 0; r < 1 << w->reg_bits; r++) {
+    if (done[r] || sum_of(w->reg, w->reg_bits, r) << p->shift & 15) continue;
+    if (!walk_address(l, p, w, layout, r, part, &address, &imm, &mine)) continue;
+    int n = lower_squares_group(s, r, group);
+    if (to) lower_squares_load(l, s, p->kind, address, imm, p->buffer, values);
+    for (int j = 0; j < n; j++) {
+      if (to) to[group[j]] = values[j];
+      else values[j] = from[group[j]];
+      done[group[j]] = true;
+    }
+    if (from) lower_squares_store(l, s, p->kind, values, address, imm, p->buffer, elected);
+  }
+}
+
 void lower_place_write(Lower *l, const Place *p, LaneValue *const *regs, const Layout *layout, int part) {
   Walk w = walk_make(l, p, layout);
-  LaneValue *holder = lower_first_holder(l, layout), *address, *mine, *values[16];
+  LowerSquares s;
+  if (l->target->sm >= 90 && walk_squares(l, p, layout, &w, &s)) {
+    move_squares(l, p, regs, NULL, layout, part, &w, &s);
+    return;
+  }
+  LaneValue *elected = lower_elected_thread(l, layout), *address, *mine, *values[16];
   int64_t imm;
   int group[16];
   for (int r = 0; r < 1 << w.reg_bits; r++) {
     if (!walk_group(&w, r, group) || !walk_address(l, p, &w, layout, r, part, &address, &imm, &mine)) continue;
     for (int j = 0; j < 1 << w.vector_bits; j++) values[j] = regs[group[j]];
-    lower_vector_store(l, p->kind, 1 << w.vector_bits, values, address, imm, p->buffer, lower_and(l, holder, mine));
+    lower_vector_store(l, p->kind, 1 << w.vector_bits, values, address, imm, p->buffer, lower_and(l, elected, mine));
   }
 }
 
 void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *layout, int part) {
   Walk w = walk_make(l, p, layout);
+  LowerSquares s;
+  if (walk_squares(l, p, layout, &w, &s)) {
+    move_squares(l, p, NULL, regs, layout, part, &w, &s);
+    return;
+  }
   LaneValue *address, *mine, *values[16];
   int64_t imm;
   int group[16];
@@ -344,7 +400,8 @@ void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *re
   Place *places = NEW_N(l->cx->arena, Place, n);
   int passes = 1;
   bool warp = true, any = false;
-  int limit = l->target->shared_bytes / 2 < CONVERT_SHARED_LIMIT ? l->target->shared_bytes / 2 : CONVERT_SHARED_LIMIT;
+  int limit = l->target->shared_bytes / l->target->budgets->moved_share;
+  if (limit > CONVERT_SHARED_LIMIT) limit = CONVERT_SHARED_LIMIT;
   if (is_beside_rings(l) && limit > l->target->budgets->converted_parted) limit = l->target->budgets->converted_parted;
   for (int i = 0; i < n; i++) {
     plans[i] = convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]), limit / n);
@@ -375,7 +432,7 @@ void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *re
 
 LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const Layout *from, const Layout *to) {
   LaneValue **out;
-  lower_convert_many(l, "relayout", 1, &regs, &kind, from, to, &out);
+  lower_convert_many(l, "convert_layout", 1, &regs, &kind, from, to, &out);
   return out;
 }
 

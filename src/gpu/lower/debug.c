@@ -70,7 +70,7 @@ static LaneValue *element_of(Lower *l, const Value *v, int r) {
 
 static void lower_print(Lower *l, const Op *op) {
   if (op->in_count == 0) {
-    record(l, add_site(l, op, op->text ? op->text : "", NULL), lane_i32(&l->b, 0), NULL, lower_first_holder(l, NULL));
+    record(l, add_site(l, op, op->text ? op->text : "", NULL), lane_i32(&l->b, 0), NULL, lower_elected_thread(l, NULL));
     return;
   }
   for (int k = 0; k < op->in_count; k++) {
@@ -78,7 +78,7 @@ static void lower_print(Lower *l, const Op *op) {
     const char *text = op->text ? op->text : "";
     if (op->in_count > 1) text = arena_printf(l->cx->arena, "%s(operand %d) ", text, k);
     int site = add_site(l, op, text, v), n = lower_count(v);
-    LaneValue *first = lower_first_holder(l, v->type->rank ? v->layout : NULL), **regs = lower_get(l, v);
+    LaneValue *first = lower_elected_thread(l, v->type->rank ? v->layout : NULL), **regs = lower_get(l, v);
     for (int r = 0; r < n; r++) record(l, site, element_of(l, v, r), regs[r], first);
   }
 }
@@ -93,7 +93,7 @@ static void lower_assert(Lower *l, const Op *op) {
   const Value *v = op->in[0];
   int n = lower_count(v), site = add_site(l, op, op->text ? op->text : "", v);
   LaneValue **regs = lower_get(l, v), **m = op->in_count > 1 ? lower_get(l, op->in[1]) : NULL;
-  LaneValue *first = lower_first_holder(l, v->type->rank ? v->layout : NULL), *any = NULL;
+  LaneValue *first = lower_elected_thread(l, v->type->rank ? v->layout : NULL), *any = NULL;
   for (int r = 0; r < n; r++) {
     LaneValue *wrong = lower_and(l, is_zero(l, v->type, regs[r]), m ? m[r] : NULL);
     any = any ? lane_2(&l->b, LANE_OR, LK_PRED, any, wrong) : wrong;

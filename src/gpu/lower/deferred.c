@@ -14,16 +14,17 @@
  */
 #include "gpu/lower/lower.h"
 
-LowerLater *lower_later_create(Lower *l, int values) { return NEW_N(l->cx->arena, LowerLater, values); }
+LowerDeferred *lower_deferred_create(Lower *l, int values) { return NEW_N(l->cx->arena, LowerDeferred, values); }
 
-bool lower_is_deferred(const Lower *l, const Value *v) { return l->later[v->id].dot != NULL; }
+bool lower_is_deferred(const Lower *l, const Value *v) { return l->deferred[v->id].dot != NULL; }
 
-bool lower_is_later(const Lower *l, const Op *op) { return op->out_count == 1 && lower_is_deferred(l, op->out[0]); }
+bool lower_defers(const Lower *l, const Op *op) { return op->out_count == 1 && lower_is_deferred(l, op->out[0]); }
 
 bool lower_can_wait(const Op *op, const Op *until) {
   if (op->out_count != 1 || !op->out[0]->type->rank || op->body[0] || op->block != until->block) return false;
   Effect e = op_info[op->code].effect;
-  if (op->code == OP_DOT || op->code == OP_SCAN || op->code == OP_RELAYOUT || (e != EFFECT_PURE && e != EFFECT_READ))
+  if (op->code == OP_DOT || op->code == OP_SCAN || op->code == OP_CONVERT_LAYOUT ||
+      (e != EFFECT_PURE && e != EFFECT_READ))
     return false;
   if (op_is_volatile(op)) return false;
   for (const Op *o = op; o && o != until; o = o->next) {
@@ -59,11 +60,11 @@ static int product_uses(const Lower *l, const Op *from, const Value *v) {
   return n;
 }
 
-static void defer(Lower *l, const Op *dot, LaterWhere where, const Value *v, int uses) {
+static void defer(Lower *l, const Op *dot, DeferredWhere where, const Value *v, int uses) {
   stack_guard();
   const Op *op = v->def;
   if (!op || lower_is_deferred(l, v) || l->uses[v->id] != uses || !lower_can_wait(op, dot)) return;
-  l->later[v->id] = (LowerLater){dot, where};
+  l->deferred[v->id] = (LowerDeferred){dot, where};
   for (int i = 0; i < op->in_count; i++)
     defer(l, dot, where, op->in[i],
           op->code == OP_TRANS && layout_dot_is_mma(dot) ? product_uses(l, dot, op->in[i]) : uses_in(op, op->in[i]));
@@ -99,7 +100,7 @@ static void defer_next(Lower *l, const Block *block) {
     const Op *op = next->def;
     if (!op || op->code != OP_LOAD || op->block != block || l->uses[next->id] != 1) continue;
     const Op *dot = last_product(l, block, block->args[i + 1]);
-    if (dot && lower_can_wait(op, dot)) l->later[next->id] = (LowerLater){dot, LATER_AFTER};
+    if (dot && lower_can_wait(op, dot)) l->deferred[next->id] = (LowerDeferred){dot, DEFERRED_AFTER};
   }
 }
 
@@ -107,17 +108,17 @@ static void defer_next(Lower *l, const Block *block) {
 
 void lower_given(Lower *l, const Value *v, LaneValue **regs) {
   lower_set(l, v, regs);
-  l->later[v->id] = (LowerLater){v->def, LATER_GIVEN};
+  l->deferred[v->id] = (LowerDeferred){v->def, DEFERRED_GIVEN};
 }
 
-void lower_plan_later(Lower *l, const Block *block) {
+void lower_plan_deferred(Lower *l, const Block *block) {
   if (l->divergent) return;
   bool any = false;
   for (const Op *op = block->first; op; op = op->next) {
     if (op->code != OP_DOT) continue;
     any = true;
     for (int k = 0; k < 2 && l->register_limited; k++)
-      defer(l, op, k ? LATER_X : LATER_A, op->in[k], product_uses(l, op, op->in[k]));
+      defer(l, op, k ? DEFERRED_X : DEFERRED_A, op->in[k], product_uses(l, op, op->in[k]));
   }
   if (any) defer_next(l, block);
 }

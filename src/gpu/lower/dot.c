@@ -118,8 +118,8 @@ static bool can_be_wgmma(const Lower *l, const Dot *d) {
 static Dot dot_make(Lower *l, const Op *op) {
   const Type *ta = op->in[0]->type, *tx = op->in[1]->type;
   int rank = ta->rank;
-  DotShape s = {dot_log2(ta->shape[rank - 2]), dot_log2(tx->shape[rank - 1]), dot_log2(ta->shape[rank - 1]),
-                rank == 3 ? dot_log2(ta->shape[0]) : 0};
+  DotShape s = {log2_floor(ta->shape[rank - 2]), log2_floor(tx->shape[rank - 1]), log2_floor(ta->shape[rank - 1]),
+                rank == 3 ? log2_floor(ta->shape[0]) : 0};
   Dtype sum = sum_dtype(op->out[0]->type->dtype);
   Dot d = {.op = op,
            .shape = s,
@@ -176,7 +176,7 @@ static Image image_of(const Value *v, LaneKind kind, const F2Map *map) {
     F2Map of = image.map;
     for (int d = 0; d < to->rank; d++)
       memcpy(image.map.column + layout_dim_shift(from, (int)op->dims[d]), of.column + layout_dim_shift(to, d),
-             sizeof *of.column * (size_t)dot_log2(to->shape[d]));
+             sizeof *of.column * (size_t)log2_floor(to->shape[d]));
     image.value = op->in[0];
   }
   return image;
@@ -193,8 +193,8 @@ struct StagedOperand {
   const Block *block; /* in which it was written: it can be found there, after, and in blocks inside */
 };
 
-static const StagedOperand *placed(const Lower *l, const Op *dot, int k) {
-  for (const StagedOperand *p = l->placed; p; p = p->next)
+static const StagedOperand *staged_for(const Lower *l, const Op *dot, int k) {
+  for (const StagedOperand *p = l->loop_staged; p; p = p->next)
     if (p->dot == dot && p->k == k) return p;
   return NULL;
 }
@@ -204,38 +204,38 @@ static bool is_alike(const StagedOperand *p, const Image *m) {
          !memcmp(p->image.map.column, m->map.column, sizeof *m->map.column * (size_t)m->map.in_bits);
 }
 
-static const StagedOperand *placed_alike(const Lower *l, const Image *m) {
-  const StagedOperand *p = l->placed;
+static const StagedOperand *loop_staged_alike(const Lower *l, const Image *m) {
+  const StagedOperand *p = l->loop_staged;
   while (p && !is_alike(p, m)) p = p->next;
   return p;
 }
 
 /* What the product before this one in its block took. Only of the last one, since until then nothing but this one's
  * operands need room beside. */
-static const StagedOperand *just_placed(const Lower *l, const Op *op, const Image *m) {
+static const StagedOperand *last_staged_alike(const Lower *l, const Op *op, const Image *m) {
   for (int k = 0; k < 2; k++) {
-    const StagedOperand *p = l->last_placed[k];
+    const StagedOperand *p = l->last_staged[k];
     if (p && p->dot->block == op->block && is_alike(p, m)) return p;
   }
   return NULL;
 }
 
 /* What still stands from before. */
-static const StagedOperand *left_standing(const Lower *l, const Block *block, const Image *m) {
+static const StagedOperand *staged_before(const Lower *l, const Block *block, const Image *m) {
   for (const StagedOperand *p = l->staged; p; p = p->next)
     for (const Block *b = block; b && is_alike(p, m); b = b->parent ? b->parent->block : NULL)
       if (b == p->block) return p;
   return NULL;
 }
 
-static void leave_standing(Lower *l, const StagedOperand *p) {
+static void keep_staged(Lower *l, const StagedOperand *p) {
   StagedOperand *copy = NEW(l->cx->arena, StagedOperand);
   *copy = *p;
   copy->next = l->staged;
   l->staged = copy;
 }
 
-static bool stands_in(const Value *v, const Op *loop) {
+static bool is_defined_in(const Value *v, const Op *loop) {
   for (const Block *b = value_block(v); b; b = b->parent ? b->parent->block : NULL)
     if (b->parent == loop) return true;
   return false;
@@ -271,27 +271,27 @@ static void place_before(Op *op, void *arg) {
   for (int k = 0; k < 2; k++) {
     const Value *v = op->in[k];
     Dot d = dot_make(l, op);
-    if (stands_in(v, before->loop) || lower_ring_read(v) || placed(l, op, k) || d.chunk_bits < d.shape.k ||
+    if (is_defined_in(v, before->loop) || lower_ring_read(v) || staged_for(l, op, k) || d.chunk_bits < d.shape.k ||
         in_registers(l, &d, k))
       continue;
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
     Image image = image_of(v, d.kind, &map);
-    const StagedOperand *same = placed_alike(l, &image);
-    if (!same) same = left_standing(l, before->loop->block, &image);
+    const StagedOperand *same = loop_staged_alike(l, &image);
+    if (!same) same = staged_before(l, before->loop->block, &image);
     int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
-    if (!same && l->placed_bytes + bytes > l->target->shared_bytes / 3) continue;
+    if (!same && l->loop_staged_bytes + bytes > l->target->shared_bytes / l->target->budgets->staged_share) continue;
     StagedOperand *p = NEW(l->cx->arena, StagedOperand);
-    *p = (StagedOperand){op, k, image, {0}, l->placed, before->loop->block};
+    *p = (StagedOperand){op, k, image, {0}, l->loop_staged, before->loop->block};
     if (same) p->place = same->place;
     else {
       p->place = place_operand(l, k, &d, &map, 0);
       lower_place_write(l, &p->place, operand_registers(l, &d, k), v->layout, 0);
-      l->placed_bytes += bytes;
-      leave_standing(l, p);
+      l->loop_staged_bytes += bytes;
+      keep_staged(l, p);
       before->any = true;
     }
-    l->placed = p;
+    l->loop_staged = p;
   }
 }
 
@@ -319,16 +319,16 @@ static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   o->in_registers = in_registers(l, d, k);
   if (o->in_registers) return false;
   Image image = image_of(v, d->kind, &map);
-  const StagedOperand *there = placed(l, d->op, k);
-  if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, d->op, &image);
-  if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, d->op->block, &image);
+  const StagedOperand *there = staged_for(l, d->op, k);
+  if (!there && d->chunk_bits == d->shape.k) there = last_staged_alike(l, d->op, &image);
+  if (!there && d->chunk_bits == d->shape.k) there = staged_before(l, d->op->block, &image);
   o->place = there ? there->place : place_operand(l, k, d, &map, d->shape.k - d->chunk_bits);
   o->place.map = map;
   return !there;
 }
 
 /* Whether a product after this one in its block takes the same tensor, in whatever way. */
-static bool is_taken_later(const Op *from, const Value *v) {
+static bool is_used_after(const Op *from, const Value *v) {
   for (const Op *op = from->next; op; op = op->next)
     for (int k = 0; k < 2 && op->code == OP_DOT; k++)
       if (untransposed(op->in[k]) == v) return true;
@@ -339,17 +339,17 @@ static void remember(Lower *l, const Dot *d) {
   const Op *op = d->op;
   for (int k = 0; k < 2; k++) {
     const DotOperand *o = k ? &d->x : &d->a;
-    l->last_placed[k] = NULL;
+    l->last_staged[k] = NULL;
     if (d->chunk_bits < d->shape.k || o->in_registers || lower_ring_read(op->in[k])) continue;
     StagedOperand *p = NEW(l->cx->arena, StagedOperand);
     *p = (StagedOperand){op, k, image_of(op->in[k], d->kind, &o->place.map), o->place, NULL, op->block};
-    l->last_placed[k] = p;
+    l->last_staged[k] = p;
     int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
-    bool later = d->mma ? is_taken_later(op, p->image.value)
-                        : l->register_limited && lower_product_uses(op->next, op->in[k]) > 0;
-    if (!later || l->standing_bytes + bytes > l->target->shared_bytes / 3) continue;
-    l->standing_bytes += bytes;
-    leave_standing(l, p);
+    bool reused =
+        d->mma ? is_used_after(op, p->image.value) : l->register_limited && lower_product_uses(op->next, op->in[k]) > 0;
+    if (!reused || l->kept_bytes + bytes > l->target->shared_bytes / l->target->budgets->staged_share) continue;
+    l->kept_bytes += bytes;
+    keep_staged(l, p);
   }
 }
 

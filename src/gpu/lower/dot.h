@@ -40,7 +40,6 @@ typedef struct Dot {
   void *own;       /* lower/fma.c's, lower/mma.c's, lower/wgmma.c's */
 } Dot;
 
-static inline int dot_log2(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
 /* The first element of a line as a flat index of the operand; one k; and the line of an element of the accumulator. */
 static inline uint32_t dot_line_begin(const DotShape *s, const DotOperand *o, uint32_t line) {
   return o->is_a ? line << s->k : (line & ((1u << s->n) - 1)) | line >> s->n << (s->n + s->k);

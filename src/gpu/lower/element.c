@@ -295,13 +295,13 @@ enum { MANY_PRODUCTS = 32, FEW_FACTORS = 4 };
 
 static const Op *made_by(const Value *v) {
   while (v->def && (v->def->code == OP_BROADCAST || v->def->code == OP_EXPAND_DIMS || v->def->code == OP_SPLAT ||
-                    v->def->code == OP_RELAYOUT))
+                    v->def->code == OP_CONVERT_LAYOUT))
     v = v->def->in[0];
   return v->def;
 }
 
 /* exp(old - max(old, ..)), or of that times something: one wherever the maximum has not grown. */
-static bool is_growth(const Value *v) {
+static bool rescales(const Value *v) {
   const Op *op = made_by(v);
   if (!op || op->code != OP_MATH || (op->attr[0] != MATH_EXP && op->attr[0] != MATH_EXP2)) return false;
   op = made_by(op->in[0]);
@@ -318,8 +318,8 @@ static bool is_growth(const Value *v) {
 static bool skip_ones(Lower *l, const Op *op, int n, LaneValue **const *in, LaneValue **out) {
   LaneBuilder *b = &l->b;
   if (op->code != OP_MUL || op->out[0]->type->dtype != DT_F32 || n < MANY_PRODUCTS || l->divergent) return false;
-  int which = is_growth(op->in[1]) ? 1 : 0, count = 0;
-  if (!is_growth(op->in[which])) return false;
+  int which = rescales(op->in[1]) ? 1 : 0, count = 0;
+  if (!rescales(op->in[which])) return false;
   LaneValue *factors[FEW_FACTORS], *grows = NULL;
   for (int r = 0; r < n; r++) {
     int i = 0;

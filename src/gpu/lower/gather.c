@@ -13,11 +13,9 @@
  */
 #include "gpu/lower/move.h"
 
-static int log2_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
-
 static int parts_for(const Lower *l, int64_t bytes) {
   int parts = 0;
-  while (bytes >> parts > l->target->shared_bytes / 2) parts++;
+  while (bytes >> parts > l->target->shared_bytes / l->target->budgets->moved_share) parts++;
   return parts;
 }
 
@@ -38,10 +36,10 @@ static void gather(Lower *l, Op *op) {
   const Value *src = op->in[0], *index = op->in[1], *out = op->out[0];
   int axis = (int)op->attr[0];
   LaneKind kind = lane_kind_of(src->type);
-  int bits = log2_of(type_numel(src->type)), shift = lower_kind_shift(kind),
+  int bits = log2_floor(type_numel(src->type)), shift = lower_kind_shift(kind),
       parts = parts_for(l, (int64_t)1 << (bits + shift));
-  Renaming rename = {layout_dim_shift(src->type, axis), log2_of(index->type->shape[axis]),
-                     log2_of(src->type->shape[axis])};
+  Renaming rename = {layout_dim_shift(src->type, axis), log2_floor(index->type->shape[axis]),
+                     log2_floor(src->type->shape[axis])};
   F2Map flat = f2_identity(bits);
   Place place = lower_place(l, "gather", kind, &flat, parts);
 
@@ -105,13 +103,14 @@ static void histogram(Lower *l, Op *op) {
   const Value *x = op->in[0], *out = op->out[0];
   LaneValue **regs = lower_get(l, x), **mask = NULL;
   if (op->in_count > 1) mask = lower_convert_kind(l, lower_get(l, op->in[1]), LK_PRED, op->in[1]->layout, x->layout);
-  int bits = log2_of(type_numel(out->type)), parts = parts_for(l, (int64_t)4 << bits), threads = 32 * l->out->num_warps;
+  int bits = log2_floor(type_numel(out->type)), parts = parts_for(l, (int64_t)4 << bits),
+      threads = 32 * l->out->num_warps;
   int count = 1 << (bits - parts);
   F2Map flat = f2_identity(bits);
   Place place = lower_place(l, "histogram", LK_S32, &flat, parts);
   LaneValue *base = lane_shared(b, place.buffer), *zero = lane_i32(b, 0), *one = lane_i32(b, 1);
   LaneValue *slot = lane_2(b, LANE_ADD, LK_S32, base, lane_2(b, LANE_SHL, LK_B32, l->tid, lane_i32(b, 2)));
-  LaneValue *holder = lower_first_holder(l, x->layout), **result = lower_array(l, layout_registers(out->layout));
+  LaneValue *elected = lower_elected_thread(l, x->layout), **result = lower_array(l, layout_registers(out->layout));
   for (int part = 0; part < 1 << parts; part++) {
     if (part) lane_barrier(b, false);
     for (int i = 0; i < count; i += threads) {
@@ -129,7 +128,7 @@ static void histogram(Lower *l, Op *op) {
                       .sem = SEM_RELAXED,
                       .scope = SCOPE_CTA,
                       .buffer = (int16_t)place.buffer,
-                      .guard = lower_and(l, lower_and(l, there, mask ? mask[r] : NULL), holder)};
+                      .guard = lower_and(l, lower_and(l, there, mask ? mask[r] : NULL), elected)};
       lane_op_raw(b, proto, 2, in, 0, NULL);
     }
     lane_barrier(b, false);

@@ -22,7 +22,7 @@ static const LowerFn table[OP_COUNT] = {
     [OP_SPLIT] = lower_shape,
     [OP_CAT] = lower_shape,
     [OP_GATHER] = lower_gather,
-    [OP_RELAYOUT] = lower_convert_layout,
+    [OP_CONVERT_LAYOUT] = lower_convert_layout,
     [OP_ADD] = lower_element_op,
     [OP_SUB] = lower_element_op,
     [OP_MUL] = lower_element_op,
@@ -56,6 +56,7 @@ static const LowerFn table[OP_COUNT] = {
     [OP_RING_COMMIT] = lower_ring,
     [OP_RING_WAIT] = lower_ring,
     [OP_RING_READ] = lower_ring,
+    [OP_RING_LOAD] = lower_ring,
     [OP_DOT_WAIT] = lower_ring,
     [OP_TENSOR_MAP] = lower_tensor,
     [OP_REQUIRE] = lower_tensor,
@@ -187,7 +188,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
   l.rings = NEW_N(f->cx->arena, struct LowerRing *, f->value_count + 1);
   l.uses = NEW_N(f->cx->arena, int, f->value_count + 1);
-  l.later = lower_later_create(&l, f->value_count + 1);
+  l.deferred = lower_deferred_create(&l, f->value_count + 1);
   Found found = {.uses = l.uses};
   tile_walk(f->body, count_uses, &found);
   l.asks_program = found.program;

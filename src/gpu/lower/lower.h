@@ -2,7 +2,7 @@
  *
  * One walk over the tile IR. Each tile value becomes an array of lane values: a scalar one, a tensor one for each
  * register of its layout, in the order of the register's number. Values with a zero warp or lane vector are held alike
- * by several threads; what must happen once (stores, atomics, prints) is guarded by lower_first_holder. Each
+ * by several threads; what must happen once (stores, atomics, prints) is guarded by lower_elected_thread. Each
  * file here takes a group of operations (the table in lower.c); walk.c calls them.
  */
 #ifndef NEREID_LOWER_H
@@ -16,11 +16,11 @@ typedef struct StagedOperand StagedOperand;
 typedef struct Lower Lower;
 typedef void (*LowerFn)(Lower *l, Op *op);
 /* What a value waits for: to be an operand of `dot`, the next iteration's one after it, or (given) nothing any more. */
-typedef enum { LATER_A, LATER_X, LATER_AFTER, LATER_GIVEN } LaterWhere;
-typedef struct LowerLater {
+typedef enum { DEFERRED_A, DEFERRED_X, DEFERRED_AFTER, DEFERRED_GIVEN } DeferredWhere;
+typedef struct LowerDeferred {
   const Op *dot;
-  LaterWhere where;
-} LowerLater;
+  DeferredWhere where;
+} LowerDeferred;
 enum { LOWER_COPY_WARPS = 4 }; /* a warpgroup, since registers are handed on by warpgroups */
 struct Lower {
   Context *cx;
@@ -41,14 +41,14 @@ struct Lower {
   LaneValue ***values;                 /* by Value.id */
   int *uses;                           /* by Value.id: how many operands of operations it is */
   /* by Value.id: what is lowered at a product instead of where it stands (lower/deferred.c) */
-  LowerLater *later;
-  bool register_limited; /* registers are short */
-  StagedOperand *placed; /* operands of products in shared memory, for as long as a loop runs (lower/dot.c) */
-  int64_t placed_bytes;
+  LowerDeferred *deferred;
+  bool register_limited;      /* registers are short */
+  StagedOperand *loop_staged; /* operands of products in shared memory, for as long as a loop runs (lower/dot.c) */
+  int64_t loop_staged_bytes;
   bool has_sums;                 /* tensor_add */
-  StagedOperand *last_placed[2]; /* those of the last product */
+  StagedOperand *last_staged[2]; /* those of the last product */
   StagedOperand *staged;         /* what was written for earlier loops, or kept for later products */
-  int64_t standing_bytes;        /* of the latter */
+  int64_t kept_bytes;            /* of the latter */
   struct LowerOrder *order;      /* of accesses to global memory (lower/membar.c) */
   VEC(int) in_flight;            /* buffers that asynchronous dots read */
   struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
@@ -71,8 +71,8 @@ LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, i
 /* xor of columns[i] over the set bits i of x; as few operations as it can */
 LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *x);
 /* pred, or NULL when every thread holds its own; layout NULL: a scalar */
-LaneValue *lower_first_holder(Lower *l, const Layout *layout);
-/* What the first holders got (n registers of this type) goes to all that hold a copy; a meeting of the block, where
+LaneValue *lower_elected_thread(Lower *l, const Layout *layout);
+/* What the elected threads got (n registers of this type) goes to all that hold a copy; a meeting of the block, where
  * other warps hold some. Does nothing where threads differ (l->divergent). */
 void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneValue **regs);
 /* Bits of the register's number that make no difference to v, from what is known of its constancy: register r holds
@@ -110,11 +110,11 @@ void lower_sort(Lower *l, Op *op);           /* lower/sort.c */
 void lower_gather(Lower *l, Op *op);         /* lower/gather.c: gather, histogram */
 void lower_dot(Lower *l, Op *op);            /* lower/dot.c */
 /* lower/deferred.c: what of a block waits for its products */
-void lower_plan_later(Lower *l, const Block *block);
-LowerLater *lower_later_create(Lower *l, int values);
+void lower_plan_deferred(Lower *l, const Block *block);
+LowerDeferred *lower_deferred_create(Lower *l, int values);
 /* of v as an operand of products in the block of `from`, there and after */
 int lower_product_uses(const Op *from, const Value *v);
-bool lower_is_later(const Lower *l, const Op *op);
+bool lower_defers(const Lower *l, const Op *op);
 bool lower_is_deferred(const Lower *l, const Value *v);
 /* whether op can be lowered as late as `until`, after it in the same block */
 bool lower_can_wait(const Op *op, const Op *until);
@@ -130,7 +130,7 @@ void lower_tensor_open(Lower *l);
 void lower_tensor_close(Lower *l); /* what was asked for is there when the kernel ends */
 void lower_tmem(Lower *l, Op *op); /* lower/tmem.c: sums in tensor memory */
 /* At the kernel's beginning: whether there are such (l->tmem); their mbarriers, which one thread makes; what one warp
- * does; what all do behind a barrier. And at its end. */
+ * does; what all do after a barrier. And at its end. */
 void lower_tmem_find(Lower *l);
 void lower_tmem_bars(Lower *l);
 void lower_tmem_allocate(Lower *l);

@@ -14,7 +14,7 @@
  * Then the block meets at a barrier, which orders its accesses. Two arguments may be one array, so an access through
  * any pointer may meet one through any other; but in one layout that holds each element once, accesses stay with their
  * threads unless element i of the one may be element j of the other (tile/analysis/overlap.h). So do stores in one
- * layout, by their first holders. And a launch knows of some arguments that nothing is accessed through both
+ * layout, by their elected threads. And a launch knows of some arguments that nothing is accessed through both
  * (Func.apart).
  *
  * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if an

@@ -124,7 +124,7 @@ void lower_load(Lower *l, Op *op) {
   LaneValue **other = op_other(op) ? lower_get(l, op_other(op)) : NULL, **out = lower_array(l, n);
   const Layout *layout = v->type->rank ? v->layout : NULL;
   bool may_change = op_is_volatile(op) || op_cache(op) == CACHE_CV;
-  LaneValue *first = may_change && !l->divergent ? lower_first_holder(l, layout) : NULL;
+  LaneValue *first = may_change && !l->divergent ? lower_elected_thread(l, layout) : NULL;
   for (int r = 0; r < n; r += vector) ptr[r]->note = NULL;
   for (int r = 0; r < n; r += vector) {
     LaneValue *guard = m ? m[r] : NULL, *fill[MOST_WORDS];
@@ -156,7 +156,7 @@ void lower_store(Lower *l, Op *op) {
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL, **values = lower_get(l, v);
-  LaneValue *first = lower_first_holder(l, v->type->rank ? v->layout : NULL);
+  LaneValue *first = lower_elected_thread(l, v->type->rank ? v->layout : NULL);
   for (int r = 0; r < n; r += vector) {
     LaneValue *guard = m ? m[r] : NULL, *words[MOST_WORDS];
     uint64_t bits;

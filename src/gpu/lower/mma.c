@@ -84,7 +84,7 @@ typedef struct Squares {
   int bit[F2_MAX];       /* which bit goes with a register bit of the accumulator, or -1 */
   LaneValue *thread;     /* in memory: where the lane's row, or element, lies */
   uint32_t thread_bits;  /* which bits that may have set */
-  LaneValue *moved;      /* in a loop over k: where its turn begins; its bits are above all that a lane adds */
+  LaneValue *moved;      /* in a loop over k: where its iteration begins; its bits are above all that a lane adds */
   LaneValue **word;      /* of the k's at hand, by square | which of the tile's k's << bits; NULL: not there yet */
   LaneValue **piece;     /* likewise, by square | (half of the tile's k's | piece << 1) << bits */
 } Squares;
@@ -265,30 +265,31 @@ static void take_k(Lower *l, Dot *d, int part, int k) {
   }
 }
 
-/* log2 of the k's of a loop's turn: a panel's, and so many that a turn's bits are above what a lane adds. */
-static int turn_bits(const Dot *d) { return dot_panel_bits(d); }
+/* log2 of the k's of a loop's iteration: a panel's, and so many that an iteration's bits are above what a lane adds. */
+static int iteration_bits(const Dot *d) { return dot_panel_bits(d); }
 
-/* k is a multiple of a turn. */
+/* k is a multiple of an iteration. */
 static LaneValue *begin_of(Lower *l, const Dot *d, const Squares *q, LaneValue *k) {
-  uint32_t turn = f2_apply(&q->o->place.map, dot_k(&d->shape, q->o, 1u << turn_bits(d)));
-  return lane_2(&l->b, LANE_SHL, LK_B32, k, lane_i32(&l->b, q->o->place.shift + __builtin_ctz(turn) - turn_bits(d)));
+  uint32_t iteration = f2_apply(&q->o->place.map, dot_k(&d->shape, q->o, 1u << iteration_bits(d)));
+  return lane_2(&l->b, LANE_SHL, LK_B32, k,
+                lane_i32(&l->b, q->o->place.shift + __builtin_ctz(iteration) - iteration_bits(d)));
 }
 
 void lower_mma_chunk(Lower *l, Dot *d, int part) {
   LaneBuilder *b = &l->b;
   Mma *m = d->own;
-  int chunk = 1 << d->chunk_bits, tile = 1 << d->tile_bits, turn = 1 << turn_bits(d);
-  if (d->n / 4 * (chunk / tile) <= MOST_TILES || chunk <= turn || d->a.in_registers || d->x.in_registers) {
+  int chunk = 1 << d->chunk_bits, tile = 1 << d->tile_bits, iteration = 1 << iteration_bits(d);
+  if (d->n / 4 * (chunk / tile) <= MOST_TILES || chunk <= iteration || d->a.in_registers || d->x.in_registers) {
     for (int k = 0; k < chunk; k += tile) take_k(l, d, part, k);
     return;
   }
-  LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk), lane_i32(b, turn), d->n, d->acc);
+  LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk), lane_i32(b, iteration), d->n, d->acc);
   loop->uniform = 1;
   loop->unroll = 1;
   memcpy(d->acc, loop->body[0]->args + 1, sizeof *d->acc * (size_t)d->n);
   m->a.moved = begin_of(l, d, &m->a, loop->body[0]->args[0]);
   m->x.moved = begin_of(l, d, &m->x, loop->body[0]->args[0]);
-  for (int k = 0; k < turn; k += tile) take_k(l, d, part, k);
+  for (int k = 0; k < iteration; k += tile) take_k(l, d, part, k);
   lane_yield(b, d->n, d->acc);
   lane_leave(b, loop);
   memcpy(d->acc, loop->out, sizeof *d->acc * (size_t)d->n);

@@ -16,11 +16,11 @@
  *         warps                each lane writes its line's, reads that of 4 warps
  *         in the end           a conversion to the slice of the operand's layout, which is what the result is held in
  *
- * Order. A body that may combine elements in any order (lower/body.c) takes registers first, then lanes, then warps,
- * which leaves the least to shuffle. Any other takes the index's bits from the lowest up, so that what is combined are
- * neighbours, the lower index first: the interpreter's tree. Across a lane bit both sides compute, and must compute the
- * same bits, or threads that hold copies would go apart: unless the body is symmetric, the lane's bit selects which
- * operand is first.
+ * Order. A body that may combine elements in any order (tile/analysis/body_order.c) takes registers first, then lanes,
+ * then warps, which leaves the least to shuffle. Any other takes the index's bits from the lowest up, so that what is
+ * combined are neighbours, the lower index first: the interpreter's tree. Across a lane bit both sides compute, and
+ * must compute the same bits, or threads that hold copies would go apart: unless the body is symmetric, the lane's bit
+ * selects which operand is first.
  */
 #include "gpu/lower/move.h"
 
@@ -199,7 +199,7 @@ static void take_warps(Lower *l, Reduce *s, const int *run, int count) {
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* Where the axis's bit `vector` is held; kinds come in the order of what they cost. */
-static AxisKind holder_of(Reduce *s, uint32_t vector, int *bit) {
+static AxisKind lies_in(Reduce *s, uint32_t vector, int *bit) {
   for (int i = 0; i < s->layout.reg_bits; i++)
     if (s->layout.basis[i] == vector) return *bit = i, AXIS_REG;
   for (int i = 0; i < s->layout.lane_bits; i++)
@@ -212,11 +212,11 @@ static AxisKind holder_of(Reduce *s, uint32_t vector, int *bit) {
 /* The next bit: the lowest of the index, or whichever is held by what comes first. */
 static AxisKind next_bit(Reduce *s, int *bit) {
   uint32_t lowest = s->axis & -s->axis;
-  AxisKind best = holder_of(s, lowest, bit);
+  AxisKind best = lies_in(s, lowest, bit);
   if (s->order == BODY_ORDERED) return best;
   for (uint32_t left = s->axis & ~lowest; left && best != AXIS_REG; left &= left - 1) {
     int at;
-    AxisKind kind = holder_of(s, left & -left, &at);
+    AxisKind kind = lies_in(s, left & -left, &at);
     if (kind < best) best = kind, *bit = at;
   }
   return best;
@@ -226,7 +226,7 @@ static AxisKind next_bit(Reduce *s, int *bit) {
 static int warps_now(Reduce *s, int *run) {
   int n = 0, bit;
   for (uint32_t left = s->axis; left; left &= left - 1) {
-    if (holder_of(s, left & -left, &bit) == AXIS_WARP) run[n++] = bit;
+    if (lies_in(s, left & -left, &bit) == AXIS_WARP) run[n++] = bit;
     else if (s->order == BODY_ORDERED) break;
   }
   return n;

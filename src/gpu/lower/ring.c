@@ -2,17 +2,17 @@
  *
  * A tile lies as products want it, whichever way they take it: in rows along its inner dim, of 128 bytes at most (then
  * come the next 128 bytes of all rows), with places of 16 bytes xor'ed with the row's number (lower/mma.c,
- * lower/wgmma.c).
+ * lower/wgmma.c). A ring of the threads' own holds what each of them copied, for itself alone.
  */
 #include "gpu/lower/ring.h"
 
 typedef LowerRing Ring;
 
-/* shift: log2 of an element's bytes. singly: elements are loaded one by one (lower/mma.c). */
+/* shift: log2 of an element's bytes. singly: elements are loaded one by one (lower/mma.c), by nobody else. */
 F2Map lower_tile_map(const int64_t *dims, int inner_dim, int shift, bool singly) {
   int panel = 7 - shift, place = (singly ? 5 : 4) - shift,
       swizzled = singly ? 2 : 3; /* log2 of elements, and of rows */
-  int bits[2] = {dot_log2(dims[0]), dot_log2(dims[1])}, first[2] = {bits[1], 0};
+  int bits[2] = {log2_floor(dims[0]), log2_floor(dims[1])}, first[2] = {bits[1], 0};
   int inner = bits[inner_dim], rows = bits[!inner_dim], low = inner < panel ? inner : panel;
   F2Map map = {.in_bits = inner + rows, .out_bits = inner + rows};
   for (int i = 0; i < inner; i++) map.column[first[inner_dim] + i] = 1u << (i < low ? i : rows + i);
@@ -22,18 +22,27 @@ F2Map lower_tile_map(const int64_t *dims, int inner_dim, int shift, bool singly)
   return map;
 }
 
-/* Whether products of warps take the ring's tiles across. */
-typedef struct Across {
+/* Which products read a ring's tiles: those of warps across, those of warpgroups from where they lie. */
+typedef struct Readers {
+  const Lower *l;
   const Value *ring;
-  bool any;
-} Across;
+  bool across, groups;
+} Readers;
 
-static void find_across(Op *op, void *arg) {
-  Across *a = arg;
+static bool is_of_groups(const Lower *l, const Op *dot) {
+  const Type *t = dot->out[0]->type;
+  return l->wgmma && (layout_is_wgmma(t, dot->out[0]->layout) || layout_is_wgmma_loaded(t, dot->out[0]->layout)) &&
+         t->shape[t->rank - 1] >= 16;
+}
+
+static void find_readers(Op *op, void *arg) {
+  Readers *r = arg;
   for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
     const Op *read = lower_ring_read(op->in[k]);
-    if (!read || read->in[0] != a->ring || lower_ring_along(op->in[k], k)) continue;
-    a->any |= !layout_is_wgmma_loaded(op->out[0]->type, op->out[0]->layout);
+    if (!read || read->in[0] != r->ring) continue;
+    bool loaded = layout_is_wgmma_loaded(op->out[0]->type, op->out[0]->layout);
+    r->groups |= is_of_groups(r->l, op) && !(loaded && k == 0);
+    r->across |= !loaded && !lower_ring_along(op->in[k], k);
   }
 }
 
@@ -46,13 +55,43 @@ LowerRing *lower_ring_of(Lower *l, const Value *ring) {
   return *r;
 }
 
+/* The most that all copies to a ring of the threads' own can take at once. */
+typedef struct OwnCopies {
+  const Value *ring;
+  int vector;
+} OwnCopies;
+
+static void find_own_copy(Op *op, void *arg) {
+  OwnCopies *o = arg;
+  int dim;
+  if (op->code != OP_RING_COPY || op->in[1] != o->ring) return;
+  int vector = access_vector(op->in[0], op_mask(op), op->in[0]->layout, 16, &dim);
+  if (vector < o->vector) o->vector = vector;
+}
+
+/* Of a slot: the first elements of all threads, one thread's after the other's, then the next ones of all. */
+static void make_own(Lower *l, const Op *op, Ring *r) {
+  OwnCopies copies = {op->out[0], 16};
+  tile_walk(l->f->body, find_own_copy, &copies);
+  const Layout *layout = layout_ring_user(l->f, op->out[0], OP_RING_LOAD)->out[0]->layout;
+  r->own = copies.vector;
+  r->bytes = (32 * l->f->num_warps * layout_registers(layout)) << r->place.shift;
+  r->place.buffer = lane_buffer(&l->b, "own ring", r->bytes * (int)op->attr[0], 16);
+  l->out->buffers.at[r->place.buffer].ring = (int)op->attr[0];
+}
+
 static void make_ring(Lower *l, const Op *op) {
   Ring *r = lower_ring_of(l, op->out[0]);
   LaneKind kind = lane_kind_of(&(Type){.dtype = op->out[0]->type->dtype});
   int shift = lower_kind_shift(kind);
-  Across across = {op->out[0], false};
-  tile_walk(l->f->body, find_across, &across);
-  bool singly = !r->tensor && (shift == 3 || (shift == 2 && across.any));
+  if (op->attr[2]) {
+    r->place = (Place){.kind = kind, .shift = shift};
+    make_own(l, op, r);
+    return;
+  }
+  Readers readers = {.l = l, .ring = op->out[0]};
+  tile_walk(l->f->body, find_readers, &readers);
+  bool singly = !r->tensor && (shift == 3 || (shift == 2 && readers.across && !readers.groups));
   F2Map map = lower_tile_map(op->dims, (int)op->attr[1], shift, singly);
   r->place = (Place){.kind = kind, .shift = shift, .map = map};
   r->bytes = 1 << (map.out_bits + r->place.shift);
@@ -64,15 +103,48 @@ LaneValue *lower_slot_begin(Lower *l, const Ring *r, const Value *slot) {
   return lane_2(&l->b, LANE_MUL, LK_S32, lower_get(l, slot)[0], lane_i32(&l->b, r->bytes));
 }
 
+/* Where this thread's elements lie in a slot. */
+static LaneValue *own_begin(Lower *l, const Ring *r, const Value *slot) {
+  LaneValue *mine = lane_2(&l->b, LANE_MUL, LK_S32, l->tid, lane_i32(&l->b, r->own << r->place.shift));
+  LaneValue *first = lane_2(&l->b, LANE_ADD, LK_S32, lane_shared(&l->b, r->place.buffer), mine);
+  return lane_2(&l->b, LANE_ADD, LK_S32, first, lower_slot_begin(l, r, slot));
+}
+
+static int64_t own_offset(const Lower *l, const Ring *r, int reg) {
+  return (int64_t)(32 * l->f->num_warps * reg) << r->place.shift;
+}
+
+static void copy_own(Lower *l, const Op *op, const Ring *r) {
+  const Value *mask = op_mask(op);
+  LaneValue **pointers = lower_get(l, op->in[0]), **masks = mask ? lower_get(l, mask) : NULL,
+            *begin = own_begin(l, r, op->in[2]);
+  for (int i = 0; i < lower_count(op->in[0]); i += r->own)
+    lane_cp_async(&l->b, r->own << r->place.shift, begin, own_offset(l, r, i), r->place.buffer, pointers[i],
+                  masks ? masks[i] : NULL);
+}
+
+static void load_own(Lower *l, const Op *op) {
+  const Ring *r = l->rings[op->in[0]->id];
+  int n = lower_count(op->out[0]);
+  LaneValue **out = lower_array(l, n), *begin = own_begin(l, r, op->in[1]);
+  for (int i = 0; i < n; i += r->own)
+    lower_vector_load(l, r->place.kind, r->own, begin, own_offset(l, r, i), r->place.buffer, NULL, out + i);
+  lower_set(l, op->out[0], out);
+}
+
 static void copy_tile(Lower *l, Op *op) {
   const Value *ptr = op->in[0], *mask = op_mask(op);
   const Ring *r = l->rings[op->in[1]->id];
-  int dim, vector = access_vector(ptr, mask, ptr->layout, 16, &dim);
+  int dim, vector = r->own ? r->own : access_vector(ptr, mask, ptr->layout, 16, &dim);
   if (vector << r->place.shift < 4)
     diag_fail(l->cx, op->span ? *op->span : (Span){0}, "an asynchronous copy moves 4 bytes at least");
   lower_order(l, op);
-  LaneValue *holder = lower_first_holder(l, ptr->layout);
-  LaneOp *branch = holder ? lane_if(&l->b, holder, false, 0, NULL) : NULL;
+  if (r->own) {
+    copy_own(l, op, r);
+    return;
+  }
+  LaneValue *elected = lower_elected_thread(l, ptr->layout);
+  LaneOp *branch = elected ? lane_if(&l->b, elected, false, 0, NULL) : NULL;
   lower_place_copy(l, &r->place, lower_get(l, ptr), mask ? lower_get(l, mask) : NULL, ptr->layout, vector,
                    lower_slot_begin(l, r, op->in[2]));
   if (!branch) return;
@@ -118,10 +190,8 @@ static void find_loads(Op *op, void *arg) {
   for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
     const Op *read = lower_ring_read(op->in[k]);
     if (!read || (s->ring ? read->in[0] != s->ring : !is_tensor(s->l, read->in[0]))) continue;
-    const Type *t = op->out[0]->type;
-    bool loaded = layout_is_wgmma_loaded(t, op->out[0]->layout);
-    bool group = s->l->wgmma && (loaded || layout_is_wgmma(t, op->out[0]->layout)) && t->shape[t->rank - 1] >= 16;
-    s->any |= !group || (loaded && k == 0);
+    bool loaded = layout_is_wgmma_loaded(op->out[0]->type, op->out[0]->layout);
+    s->any |= !is_of_groups(s->l, op) || (loaded && k == 0);
   }
 }
 
@@ -134,20 +204,32 @@ bool lower_ring_is_loaded(const Lower *l, const Value *ring) {
 /* Whether threads must fence before copies by tensor maps write over what they have read. */
 static bool is_loaded(const Lower *l) { return l->out->maps && lower_ring_is_loaded(l, NULL); }
 
+static void find_shared(Op *op, void *arg) { *(bool *)arg |= op->code == OP_RING && !op->attr[2]; }
+
+/* Whether threads read what others have copied. */
+static bool has_shared(const Lower *l) {
+  bool found = false;
+  tile_walk(l->f->body, find_shared, &found);
+  return found;
+}
+
+static void wait_for_copies(Lower *l, const Op *op) {
+  if (has_copies(l)) lane_simple(&l->b, LANE_CP_WAIT, op->attr[0], -1);
+  if (!has_shared(l)) return;
+  if (is_loaded(l) || (l->tmem && has_copies(l))) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
+  lane_barrier(&l->b, false);
+  lower_order_barrier(l);
+}
+
 void lower_ring(Lower *l, Op *op) {
-  LaneBuilder *b = &l->b;
   switch (op->code) {
     case OP_RING: make_ring(l, op); break;
     case OP_RING_COPY: copy_tile(l, op); break;
+    case OP_RING_LOAD: load_own(l, op); break;
     case OP_RING_COMMIT:
-      if (has_copies(l)) lane_simple(b, LANE_CP_COMMIT, 0, -1);
+      if (has_copies(l)) lane_simple(&l->b, LANE_CP_COMMIT, 0, -1);
       break;
-    case OP_RING_WAIT:
-      if (has_copies(l)) lane_simple(b, LANE_CP_WAIT, op->attr[0], -1);
-      if (is_loaded(l) || (l->tmem && has_copies(l))) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
-      lane_barrier(b, false);
-      lower_order_barrier(l);
-      break;
+    case OP_RING_WAIT: wait_for_copies(l, op); break;
     case OP_DOT_WAIT: wait_for_dots(l, op); break;
     default: break; /* products find what a ring_read stands for */
   }
@@ -173,7 +255,7 @@ static F2Map map_of(const Ring *r, const Value *v, int *inner) {
   F2Map of = map_of(r, op->in[0], &before), map = of;
   for (int d = 0; d < to->rank; d++) {
     memcpy(map.column + layout_dim_shift(to, d), of.column + layout_dim_shift(from, (int)op->dims[d]),
-           sizeof *of.column * (size_t)dot_log2(to->shape[d]));
+           sizeof *of.column * (size_t)log2_floor(to->shape[d]));
     if (op->dims[d] == before) *inner = d;
   }
   return map;

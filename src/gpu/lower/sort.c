@@ -182,7 +182,8 @@ static void exchange_lanes(Lower *l, Sort *s, int k, int bit, LaneValue **other)
 static void exchange_warps(Lower *l, Sort *s, int k, int bit, LaneValue **other) {
   LaneBuilder *b = &l->b;
   int threads = 32 * l->out->num_warps, bytes = lower_shared_bytes(key_type(&s->key)), at_once = s->n;
-  while (at_once > 1 && at_once * threads * bytes > l->target->shared_bytes / 2) at_once /= 2;
+  while (at_once > 1 && at_once * threads * bytes > l->target->shared_bytes / l->target->budgets->moved_share)
+    at_once /= 2;
   int buffer = lane_buffer(b, "sort", at_once * threads * bytes, 16);
   LaneValue *base = lane_shared(b, buffer), *size = lane_i32(b, bytes);
   LaneValue *mine = lane_2(b, LANE_MUL, LK_S32, l->tid, size);

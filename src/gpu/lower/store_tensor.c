@@ -29,7 +29,7 @@ static bool is_bit(uint32_t v) { return v && !(v & (v - 1)); }
 /* The largest box within `room` bytes that a warp holds whole in this layout, with all its lanes; false: there is none.
  */
 static bool find_box(const Type *t, const Layout *l, int inner, int64_t room, LowerBox *box) {
-  int shift = dot_log2(type_elem_bytes(t));
+  int shift = log2_floor(type_elem_bytes(t));
   uint32_t column = UINT32_C(1) << layout_dim_shift(t, inner), row = UINT32_C(1) << layout_dim_shift(t, !inner), in = 0;
   *box = (LowerBox){.layout = l};
   while (box->columns < ROW_BYTES - shift && 1 << box->columns < t->shape[inner] &&
@@ -49,8 +49,8 @@ static bool find_box(const Type *t, const Layout *l, int inner, int64_t room, Lo
 
 /* Accesses of 16 bytes, lanes along 128 bytes of a row and then down the rows, then registers; warps at the far end. */
 static const Layout *plain_layout(Lower *l, const Type *t, int inner) {
-  int shift = dot_log2(type_elem_bytes(t)), all = dot_log2(t->shape[inner]), rows = dot_log2(t->shape[!inner]),
-      columns = all < ROW_BYTES - shift ? all : ROW_BYTES - shift, warps = dot_log2(l->f->num_warps),
+  int shift = log2_floor(type_elem_bytes(t)), all = log2_floor(t->shape[inner]), rows = log2_floor(t->shape[!inner]),
+      columns = all < ROW_BYTES - shift ? all : ROW_BYTES - shift, warps = log2_floor(l->f->num_warps),
       down = warps < rows - LEAST_ROWS ? warps : rows - LEAST_ROWS, c = 0, r = 0, n = 0;
   uint32_t column = UINT32_C(1) << layout_dim_shift(t, inner), row = UINT32_C(1) << layout_dim_shift(t, !inner),
            threads[F2_MAX];
@@ -87,10 +87,12 @@ typedef struct Way {
   LaneValue *thread;        /* bytes: where the warp's boxes begin, and the lane in one */
   uint32_t thread_bits;     /* which of a box's bits the lane may set */
   int vector;               /* log2 of the elements of an access */
+  bool by_squares;          /* they go by stmatrix */
+  LowerSquares squares;
 } Way;
 
 static F2Map map_of(const Type *t, int inner, const LowerBox *box, int shift) {
-  F2Map map = {.in_bits = dot_log2(type_numel(t)), .out_bits = box->rows + box->columns};
+  F2Map map = {.in_bits = log2_floor(type_numel(t)), .out_bits = box->rows + box->columns};
   int span = box->columns + shift, column = layout_dim_shift(t, inner), row = layout_dim_shift(t, !inner);
   for (int i = 0; i < box->columns; i++) map.column[column + i] = 1u << i;
   for (int i = 0; i < box->rows; i++) {
@@ -99,6 +101,23 @@ static F2Map map_of(const Type *t, int inner, const LowerBox *box, int shift) {
     if (at >= 7 && at <= 9 && at - 3 < span) map.column[row + i] |= 1u << (at - 3 - shift);
   }
   return map;
+}
+
+/* Where the hardware has stmatrix and the tile is spread as it wants it: then `columns`, of the lane's bits, are those
+ * of the rows that lanes name. */
+static void find_squares(Lower *l, Way *w, uint32_t *columns) {
+  const Layout *layout = w->box->layout;
+  SquareBits bits = {.shift = w->shift, .reg_bits = layout->reg_bits};
+  for (int i = 0; i < layout->reg_bits; i++) {
+    bits.reg[i] = f2_apply(&w->map, layout->basis[i] & w->box->in) << w->shift;
+    bits.apart |= (uint32_t)((layout->basis[i] & ~w->box->in) != 0) << i;
+  }
+  memcpy(bits.lane, columns, sizeof bits.lane);
+  w->by_squares = l->target->sm >= 90 && w->kind != LK_PRED && lower_squares_find(&bits, &w->squares);
+  if (!w->by_squares) return;
+  memcpy(columns, w->squares.row, sizeof w->squares.row);
+  w->thread_bits = 0;
+  for (int i = 0; i < 5; i++) w->thread_bits |= columns[i];
 }
 
 static void find_way(Lower *l, const Op *op, const LowerBox *box, Way *w) {
@@ -117,26 +136,37 @@ static void find_way(Lower *l, const Op *op, const LowerBox *box, Way *w) {
     columns[i] = f2_apply(&w->map, layout->basis[layout->reg_bits + i]) << w->shift;
     w->thread_bits |= columns[i];
   }
-  w->thread = lower_linear(l, 5, columns, l->lane);
+  find_squares(l, w, columns);
   while (w->vector < layout->reg_bits && 2 << (w->vector + w->shift) <= 16 && w->vector < box->columns &&
          layout_find_register(layout, column << w->vector) >= 0)
     w->vector++;
+  w->thread = lower_linear(l, 5, columns, l->lane);
 }
 
 static void write_box(Lower *l, const Way *w, LaneValue *const *regs, uint32_t piece, LaneValue *begin, uint32_t column,
-                      int64_t imm) {
+                      int64_t slot) {
   LaneBuilder *b = &l->b;
   const Layout *layout = w->box->layout;
   uint32_t side = column * ((1u << w->vector) - 1);
   LaneValue *values[16];
+  int64_t imm;
+  bool *done = NEW_N(l->cx->arena, bool, layout_registers(layout));
+  int group[16];
   for (int r = 0; r < layout_registers(layout); r++) {
-    uint32_t part = layout_register_part(layout, r);
-    if ((part & ~w->box->in) != piece || part & side) continue;
-    for (uint32_t i = 0; i < 1u << w->vector; i++) values[i] = regs[layout_find_register(layout, part | column * i)];
-    uint32_t offset = f2_apply(&w->map, part) << w->shift, common = offset & w->thread_bits;
+    uint32_t part = layout_register_part(layout, r), offset = f2_apply(&w->map, part & w->box->in) << w->shift,
+             common = offset & w->thread_bits;
+    if ((part & ~w->box->in) != piece || (w->by_squares ? done[r] || offset & 15 : part & side)) continue;
     LaneValue *at = common ? lane_2(b, LANE_XOR, LK_B32, w->thread, lane_const(b, LT_B32, common)) : w->thread;
     at = lane_2(b, LANE_ADD, LK_S32, begin, at);
-    lower_vector_store(l, w->kind, 1 << w->vector, values, at, imm + (offset ^ common), w->buffer, NULL);
+    imm = slot + (offset ^ common);
+    if (w->by_squares) {
+      int n = lower_squares_group(&w->squares, r, group);
+      for (int i = 0; i < n; i++) values[i] = regs[group[i]], done[group[i]] = true;
+      lower_squares_store(l, &w->squares, w->kind, values, at, imm, w->buffer, NULL);
+      continue;
+    }
+    for (uint32_t i = 0; i < 1u << w->vector; i++) values[i] = regs[layout_find_register(layout, part | column * i)];
+    lower_vector_store(l, w->kind, 1 << w->vector, values, at, imm, w->buffer, NULL);
   }
 }
 

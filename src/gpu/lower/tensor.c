@@ -58,7 +58,7 @@ static void add_map(Lower *l, const Op *op) {
     columns = 1 << box.columns, rows = 1 << box.rows;
   }
   int span = columns * dtype_bytes(t);
-  *m = (GpuMapPlan){.dtype = t, .rank = (uint8_t)rank, .swizzle = (uint8_t)(span < 32 ? 0 : dot_log2(span) - 4)};
+  *m = (GpuMapPlan){.dtype = t, .rank = (uint8_t)rank, .swizzle = (uint8_t)(span < 32 ? 0 : log2_floor(span) - 4)};
   m->base = plan_value(l, op, op->in[0]);
   for (int i = 0; i < rank; i++) {
     m->box[i] = (uint16_t)(i == 0 ? columns : i == 1 ? rows : 1);
@@ -363,7 +363,7 @@ static void add_boxes(Lower *l, const Op *op) {
   const Value *v = op->in[1];
   const Type *t = v->type;
   const Layout *layout = v->layout;
-  int rank = op->in_count - 2, warps = layout->warp_bits, columns_bits = dot_log2(t->shape[1]);
+  int rank = op->in_count - 2, warps = layout->warp_bits, columns_bits = log2_floor(t->shape[1]);
   uint32_t across = (uint32_t)t->shape[1] - 1, inside = (BOX_COLUMNS - 1) | (BOX_ROWS - 1) << columns_bits;
   uint32_t boxes[F2_MAX], of_warp[3][F2_MAX]; /* bytes, columns, rows */
   LaneKind kind = lane_kind_of(t);

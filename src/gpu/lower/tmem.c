@@ -41,7 +41,7 @@ static void end_branch(Lower *l, LaneOp *branch) {
 
 static void simple(Lower *l, LaneCode c) { lane_simple(&l->b, c, 0, -1); }
 
-static int columns_of(const Op *tmem) { return dot_log2(tmem->dims[1]); }
+static int columns_of(const Op *tmem) { return log2_floor(tmem->dims[1]); }
 
 /* ---- the kernel's beginning and end ------------------------------------------------------------------------------ */
 
@@ -186,7 +186,7 @@ static void multiply(Lower *l, const Op *op) {
   const Op *tmem = op->in[2]->def;
   const Type *ta = op->in[0]->type, *tx = op->in[1]->type;
   Dot d = {.op = op,
-           .shape = {dot_log2(ta->shape[0]), dot_log2(tx->shape[1]), dot_log2(ta->shape[1]), 0},
+           .shape = {log2_floor(ta->shape[0]), log2_floor(tx->shape[1]), log2_floor(ta->shape[1]), 0},
            .types = {ta->dtype, tx->dtype},
            .kind = lane_kind_of(&(Type){.dtype = ta->dtype}),
            .pack = layout_mma_pack(ta->dtype),

@@ -98,7 +98,7 @@ uint32_t lower_same(const Value *v) {
   return same;
 }
 
-LaneValue *lower_first_holder(Lower *l, const Layout *layout) {
+LaneValue *lower_elected_thread(Lower *l, const Layout *layout) {
   LaneBuilder *b = &l->b;
   if (l->divergent) return NULL; /* each thread works on an element of its own */
   uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * l->out->num_warps - 1);

@@ -4,7 +4,7 @@
  */
 #include "gpu/lower/lower.h"
 
-static bool is_end(const Op *op) { return op_info[op->code].effect == EFFECT_END; }
+static bool is_end(const Op *op) { return op_info[op->code].effect == EFFECT_TERMINATOR; }
 
 static void lower_op(Lower *l, Op *op) {
   const Span *outer = l->b.span;
@@ -21,10 +21,10 @@ static void lower_op(Lower *l, Op *op) {
 
 Op *lower_body(Lower *l, Block *block) {
   const Span *outer = l->b.span;
-  lower_plan_later(l, block);
+  lower_plan_deferred(l, block);
   for (Op *op = block->first; op && !is_end(op); op = op->next) {
     if (op->span) l->b.span = op->span;
-    if (!lower_is_later(l, op)) lower_op(l, op);
+    if (!lower_defers(l, op)) lower_op(l, op);
   }
   l->b.span = outer;
   return block->last;
@@ -53,17 +53,17 @@ static void with_operands(Lower *l, Op *op) {
 }
 
 /* What was deferred to `planned`, now. */
-static void deferred_now(Lower *l, const Op *planned, LaterWhere where, const Op *dot) {
+static void deferred_now(Lower *l, const Op *planned, DeferredWhere where, const Op *dot) {
   for (Op *op = planned->block->first; op && op != planned; op = op->next)
-    if (lower_is_later(l, op) && l->later[op->out[0]->id].dot == planned && l->later[op->out[0]->id].where == where &&
-        (planned == dot || lower_can_wait(op, dot)))
+    if (lower_defers(l, op) && l->deferred[op->out[0]->id].dot == planned &&
+        l->deferred[op->out[0]->id].where == where && (planned == dot || lower_can_wait(op, dot)))
       with_operands(l, op);
 }
 
 /* Another product may have loaded it already: held until this one it would take registers. */
 void lower_operand_now(Lower *l, const Op *dot, int k) {
-  LowerLater later = l->later[dot->in[k]->id];
-  if (later.dot) deferred_now(l, later.dot, later.where, dot);
+  LowerDeferred deferred = l->deferred[dot->in[k]->id];
+  if (deferred.dot) deferred_now(l, deferred.dot, deferred.where, dot);
 }
 
-void lower_next_now(Lower *l, const Op *dot) { deferred_now(l, dot, LATER_AFTER, dot); }
+void lower_next_now(Lower *l, const Op *dot) { deferred_now(l, dot, DEFERRED_AFTER, dot); }

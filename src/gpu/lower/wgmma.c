@@ -18,10 +18,9 @@
  */
 #include "gpu/lower/dot.h"
 
-enum { MOST_COLUMNS = 8 };  /* log2 of an instruction's */
-enum { WORDS = 4 };         /* of a, that an instruction takes of a thread */
-enum { BESIDE_SUMS = 32 };  /* registers of a thread that an instruction's sums leave, lest ptxas refuse it */
-enum { BESIDE_WORDS = 56 }; /* and that a loop takes beside sums and words of a */
+enum { MOST_COLUMNS = 8 }; /* log2 of an instruction's */
+enum { WORDS = 4 };        /* of a, that an instruction takes of a thread */
+enum { BESIDE_SUMS = 32 }; /* registers of a thread that an instruction's sums leave, lest ptxas refuse it */
 
 typedef struct Operand {
   const DotOperand *o;
@@ -119,7 +118,7 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
   m->steps = 1 << (d->chunk_bits - d->tile_bits);
   if (!d->a.loaded) return;
   /* two groups at least: a loop's next iteration must not load what products in flight read */
-  int words = (gpu_thread_registers(l->f->num_warps) - d->n - BESIDE_WORDS) / 2;
+  int words = (gpu_thread_registers(l->f->num_warps) - d->n - l->target->budgets->beside_words) / 2;
   do m->steps /= 2;
   while (m->steps > 1 && WORDS * m->steps << m->block_bits > words);
 }

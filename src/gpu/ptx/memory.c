@@ -262,6 +262,19 @@ void ptx_ldmatrix(Ptx *p, const LaneOp *op) {
   put(p, ";\n");
 }
 
+void ptx_stmatrix(Ptx *p, const LaneOp *op) {
+  int n = op->in_count - 1;
+  Arg regs[4], to = ptx_address(p, op);
+  for (int i = 0; i < n; i++) regs[i] = ptx_reg(p, op->in[1 + i]);
+  ptx_open(p, op, "stmatrix.sync.aligned.m8n8.x");
+  put(p, ptx_int(n).s);
+  put(p, op->trans ? ".trans.shared.b16 " : ".shared.b16 ");
+  put(p, to.s);
+  put(p, ", ");
+  put_group(p, n, regs);
+  put(p, ";\n");
+}
+
 /* As products name the type of their operands. */
 const char *ptx_mma_type(LaneKind k) {
   switch (k) {

@@ -161,6 +161,7 @@ static const struct Printer {
     [LANE_VOTE] = {ptx_vote},
     [LANE_REDUX] = {ptx_redux},
     [LANE_LDMATRIX] = {ptx_ldmatrix},
+    [LANE_STMATRIX] = {ptx_stmatrix},
     [LANE_MMA] = {ptx_mma},
     [LANE_WGMMA] = {ptx_wgmma},
     [LANE_WGMMA_WAIT] = {ptx_wgmma_wait},

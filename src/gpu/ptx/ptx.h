@@ -89,6 +89,7 @@ void ptx_store(Ptx *p, const LaneOp *op);
 void ptx_atomic(Ptx *p, const LaneOp *op);
 void ptx_shuffle(Ptx *p, const LaneOp *op);
 void ptx_ldmatrix(Ptx *p, const LaneOp *op);
+void ptx_stmatrix(Ptx *p, const LaneOp *op);
 void ptx_mma(Ptx *p, const LaneOp *op);
 const char *ptx_mma_type(LaneKind k); /* of operands of mma and wgmma */
 void ptx_vote(Ptx *p, const LaneOp *op);

@@ -1,7 +1,7 @@
 /* The machine code of a cubin as text, by the tools of the CUDA toolkit: nvdisasm, which shows source lines beside the
  * instructions, else cuobjdump. Both are looked for in PATH and where the toolkit installs itself.
  *
- *     //## File "softmax.py", line 16        nvdisasm gives the file and line; the text of the line is put behind
+ *     //## File "softmax.py", line 16        nvdisasm gives the file and line; the text of the line is put after
  *
  * when the file is one that this compilation has read. Warnings of the tool are left out.
  */

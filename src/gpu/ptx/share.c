@@ -19,7 +19,7 @@
  *     %t = if %all { yield %s } else { yield select %seen, %s, %low }      the first branch has nothing to copy
  *
  *   branch    A result lies where one branch finds it, when that was made in the block around and nobody takes it
- * behind the branches.
+ * after the branches.
  */
 #include "gpu/ptx/ptx.h"
 

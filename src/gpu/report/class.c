@@ -25,6 +25,7 @@ static GpuClass arithmetic(LaneKind k) {
 /* Of an operation that is in one class wherever it stands, that class and 1; of others 0. */
 static const uint8_t classes[LANE_COUNT] = {
     [LANE_LDMATRIX] = GC_LOAD_SHARED + 1,
+    [LANE_STMATRIX] = GC_STORE_SHARED + 1,
     [LANE_MMA] = GC_TENSOR + 1,
     [LANE_WGMMA] = GC_TENSOR + 1,
     [LANE_TMEM_MMA] = GC_TENSOR + 1,

@@ -37,9 +37,9 @@ typedef struct Site { /* a load, store or atomic; its LaneOp.note. Of a copy, tw
 } Site;
 
 /* a block of operations; its number of warps stands at `at`, its threads after */
-typedef struct Room {
+typedef struct BlockRow {
   int at;
-} Room;
+} BlockRow;
 
 typedef struct Counter {
   LaneFunc *f;
@@ -49,16 +49,16 @@ typedef struct Counter {
   const HostArray *contents;
   bool has_read; /* known data may decide on something */
   const int32_t *grid;
-  LaneWatch watch;
+  LaneTraceHook hook;
   LaneSimOptions sim_options;
   LaneSimFault fault;
   LaneSim *sim;
   VEC(int64_t *) free_rows;
   VEC(Site) sites;
   VEC(const LaneOp *) products; /* that read shared memory by themselves */
-  Map *rooms;                   /* LaneBlock -> Room */
+  Map *block_rows;              /* LaneBlock -> BlockRow */
   const LaneBlock *last_block;  /* and what was found for it */
-  const Room *last_room;
+  const BlockRow *last_block_row;
   int splits, width; /* place of the splits; length of a row */
   int64_t *row;      /* of the program that is walked */
   int64_t *longest;  /* of that which took the most steps */
@@ -72,9 +72,9 @@ static void number_op(LaneOp *op, void *arg) {
   Counter *c = arg;
   for (int i = 0; i < 2; i++) {
     if (!op->body[i]) continue;
-    Room *r = NEW(c->arena, Room);
+    BlockRow *r = NEW(c->arena, BlockRow);
     r->at = c->width;
-    map_put(c->rooms, op->body[i], r);
+    map_put(c->block_rows, op->body[i], r);
     c->width += 2;
   }
   op->note = NULL;
@@ -85,10 +85,10 @@ static void number_op(LaneOp *op, void *arg) {
                ((Site){.op = op, .shared = shared, .at = c->width, .bytes = op->bits / 8, .low = UINT64_MAX}));
   if (!lane_is_access(op->code)) return;
   bool shared = op->space == SPACE_SHARED;
-  int n = op->code == LANE_LD                           ? op->out_count
-          : op->code == LANE_LDMATRIX                   ? 4
-          : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1
-                                                        : op->in_count - 1;
+  int n = op->code == LANE_LD                                      ? op->out_count
+          : op->code == LANE_LDMATRIX || op->code == LANE_STMATRIX ? 4
+          : op->code == LANE_ATOM && op->rmw == RMW_CAS            ? 1
+                                                                   : op->in_count - 1;
   vec_push(c->arena, &c->sites,
            ((Site){.op = op,
                    .shared = shared,
@@ -100,8 +100,8 @@ static void number_op(LaneOp *op, void *arg) {
 
 static bool enter(void *arg, const LaneBlock *b, int ops, int warps, int threads) {
   Counter *c = arg;
-  if (b != c->last_block) c->last_block = b, c->last_room = map_get(c->rooms, b);
-  int64_t *n = c->row + c->last_room->at;
+  if (b != c->last_block) c->last_block = b, c->last_block_row = map_get(c->block_rows, b);
+  int64_t *n = c->row + c->last_block_row->at;
   n[0] += warps, n[1] += threads;
   int64_t steps = 1 + (int64_t)ops * c->f->num_warps;
   c->program_steps += steps, c->steps += steps;
@@ -247,13 +247,6 @@ static void sum_between(Counter *c, const Series *s, Known low, Known high, bool
   drop_row(c, row);
 }
 
-/* Whether rows a, b and c, as far apart from each other, lie on a line. */
-static bool evenly(const Counter *c, const int64_t *a, const int64_t *b, const int64_t *d) {
-  for (int i = 0; i < c->width; i++)
-    if (2 * b[i] != a[i] + d[i]) return false;
-  return true;
-}
-
 /* The least power of two after which rows repeat; else that after which they grow evenly, the first of each left out
  * (a loop that goes by groups of iterations grows with each program, and its last iterations in turns); n when none is
  * seen. */
@@ -265,7 +258,8 @@ static int period_of(const Counter *c, int64_t *const *rows, int n) {
   }
   for (int p = 1; 4 * p <= n; p *= 2) {
     bool fits = true;
-    for (int i = p; fits && i + 2 * p < n; i++) fits = evenly(c, rows[i], rows[i + p], rows[i + 2 * p]);
+    for (int i = p; fits && i + 2 * p < n; i++)
+      fits = on_line(c, (Known){0, rows[i]}, (Known){1, rows[i + p]}, (Known){2, rows[i + 2 * p]});
     if (fits) return p;
   }
   return n;
@@ -346,7 +340,7 @@ static void walk_grid(Counter *c, int64_t *sum) {
 
 /* ---- what the row says ------------------------------------------------------------------------------------------- */
 
-static const Room *budget_of(const Counter *c, const LaneOp *op) { return map_get(c->rooms, op->block); }
+static const BlockRow *budget_of(const Counter *c, const LaneOp *op) { return map_get(c->block_rows, op->block); }
 
 typedef struct Totals {
   Counter *c;
@@ -356,18 +350,18 @@ typedef struct Totals {
 static void count_op(LaneOp *op, void *arg) {
   Totals *t = arg;
   GpuReport *r = t->c->out;
-  const Room *room = budget_of(t->c, op);
+  const BlockRow *block = budget_of(t->c, op);
   int64_t n = gpu_op_instructions(op);
-  r->classes[gpu_op_class(op)] += n * t->sum[room->at];
-  r->instructions += n * t->sum[room->at];
-  r->threads += n * t->sum[room->at + 1];
+  r->classes[gpu_op_class(op)] += n * t->sum[block->at];
+  r->instructions += n * t->sum[block->at];
+  r->threads += n * t->sum[block->at + 1];
   if (map_get(t->c->slice->unknown, op)) r->data = true;
 }
 
 static double entered(void *arg, const LaneBlock *b) {
   const Totals *t = arg;
-  const Room *room = map_get(t->c->rooms, b);
-  return (double)t->sum[room->at];
+  const BlockRow *block = map_get(t->c->block_rows, b);
+  return (double)t->sum[block->at];
 }
 
 static bool in_loop(const LaneOp *op) {
@@ -499,22 +493,22 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const HostArray *conten
                .args = args,
                .contents = contents,
                .grid = grid,
-               .rooms = map_create(a, false),
+               .block_rows = map_create(a, false),
                .out = NEW(a, GpuReport)};
-  Room *whole = NEW(a, Room);
-  map_put(c.rooms, f->body, whole);
+  BlockRow *whole = NEW(a, BlockRow);
+  map_put(c.block_rows, f->body, whole);
   c.width = 2;
   lane_walk(f->body, number_op, &c);
   c.splits = c.width++;
   for (int i = c.sites.n - 1; i >= 0; i--) ((LaneOp *)c.sites.at[i].op)->note = &c.sites.at[i];
-  c.watch = (LaneWatch){.values = c.slice->values,
-                        .buffers = c.slice->buffers,
-                        .enter = enter,
-                        .split = split,
-                        .access = access,
-                        .read = read_known,
-                        .arg = &c};
-  c.sim_options = (LaneSimOptions){.grid = grid, .watch = &c.watch};
+  c.hook = (LaneTraceHook){.values = c.slice->values,
+                           .buffers = c.slice->buffers,
+                           .enter = enter,
+                           .split = split,
+                           .access = access,
+                           .read = read_known,
+                           .arg = &c};
+  c.sim_options = (LaneSimOptions){.grid = grid, .hook = &c.hook};
   c.sim = lane_sim_prepare(f->cx, f, args, &c.sim_options, &c.fault);
   int64_t *sum = new_row(&c);
   c.longest = new_row(&c);

@@ -2,7 +2,7 @@
  * runtime/report*.c.
  *
  * The lane IR is what the machine does but for register allocation and scheduling, so its loads and stores are ptxas's,
- * and their addresses are computed by the simulator (LaneWatch). Of everything else only what decides on addresses,
+ * and their addresses are computed by the simulator (LaneTraceHook). Of everything else only what decides on addresses,
  * masks and control is computed. Data are zeros but for arrays whose contents are given.
  */
 #ifndef NEREID_GPU_REPORT_H
@@ -23,7 +23,7 @@ int gpu_request_wavefronts(const uint64_t at[32], uint32_t lanes, int bytes, boo
 /* ---- report/slice.c: what decides on what ------------------------------------------------------------------------ */
 
 typedef struct GpuSlice {
-  bool *values, *buffers; /* needed for addresses, masks and control (LaneWatch) */
+  bool *values, *buffers; /* needed for addresses, masks and control (LaneTraceHook) */
   bool *data;             /* values by id: that come from memory whose contents are not known */
   /* loads, stores, atomics, ifs and loops (by address) whose addresses, masks or turns data decide on */
   Map *unknown;

@@ -56,7 +56,8 @@ static void need_operands(LaneOp *op, void *arg) {
       for (int i = 1; any && i < op->in_count; i++) need(s, op->in[i]);
       if (any && op->space == SPACE_SHARED) need_buffer(s, op->buffer);
       return;
-    case LANE_LDMATRIX: need(s, op->in[0]); return;
+    case LANE_LDMATRIX:
+    case LANE_STMATRIX: need(s, op->in[0]); return;
     case LANE_CP_ASYNC: need(s, op->in[0]), need(s, op->in[1]); return;
     case LANE_ST:
     case LANE_ATOM:
@@ -166,7 +167,8 @@ static bool reads_known(const Slicer *s, const LaneOp *op) {
 static void flow_memory(Slicer *s, const LaneOp *op, bool decided) {
   bool shared = op->space == SPACE_SHARED, unknown = decided || is_data(s, op->in[0]) || is_data(s, op->guard);
   if (unknown) mark(s, op);
-  bool *buffer = shared && op->buffer >= 0 ? &s->data_buffers[op->buffer] : NULL, data = unknown;
+  bool *buffer = shared && op->buffer >= 0 ? &s->data_buffers[op->buffer] : NULL,
+       data = unknown || op->code == LANE_STMATRIX; /* whose squares are not followed */
   for (int i = 1; i < op->in_count; i++) data |= is_data(s, op->in[i]);
   if (!lane_only_reads(op->code) && buffer && data && !*buffer) *buffer = s->changed = true;
   bool known = buffer ? !*buffer && op->code != LANE_LDMATRIX : !shared && reads_known(s, op);

@@ -82,6 +82,7 @@ static void count_op(LaneOp *op, void *arg) {
       return;
     case LANE_TMEM_ALLOC: s->tmem_allocated = op->columns; return;
     case LANE_LDMATRIX: s->shared_loads++; return;
+    case LANE_STMATRIX: s->shared_stores++; return;
     case LANE_ASM: s->asms++; return;
     case LANE_LD:
     case LANE_ST:

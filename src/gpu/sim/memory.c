@@ -151,6 +151,30 @@ bool sim_ldmatrix(SimRun *r, const SimOp *o, int w) {
   return true;
 }
 
+/* The reverse. Each element is written by the lane that gives it, not by the one that names its row. */
+bool sim_stmatrix(SimRun *r, const SimOp *o, int w) {
+  const LaneOp *op = o->op;
+  bool on = sim_guarded(r, o, 32 * w);
+  for (int t = 32 * w + 1; t < 32 * w + 32; t++)
+    if (sim_guarded(r, o, t) != on) return sim_fault(r, op, t, "'stmatrix' has a guard on which a warp's lanes differ");
+  for (int i = 0; on && i < op->in_count - 1; i++)
+    for (int row = 0; row < 8; row++) {
+      SimAccess a;
+      if (!begin(r, o, 32 * w + 8 * i + row, 4, true, &a)) return false;
+      char *p = sim_reach(&a);
+      if (!p) return false;
+      a.bytes = 2;
+      for (int j = 0; j < 8; j++, p += 2, a.address += 2) {
+        int lane = op->trans ? 4 * j + row / 2 : 4 * row + j / 2, high = (op->trans ? row : j) % 2;
+        a.thread = 32 * w + lane;
+        uint16_t v = (uint16_t)(sim_get(r, o->in[1 + i], LT_B32, a.thread) >> 16 * high);
+        if (!sim_note_write(&a, p, (const char *)&v)) return false;
+        memcpy(p, &v, 2);
+      }
+    }
+  return true;
+}
+
 /* ---- atomics: a loop of compare and exchange on the element ------------------------------------------------------ */
 
 #define EXCHANGE_LOOP(type) \

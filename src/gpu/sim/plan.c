@@ -17,7 +17,7 @@ typedef struct Interval {
 typedef struct Planner {
   SimPlan *plan;
   Arena *arena;
-  const LaneWatch *watch;
+  const LaneTraceHook *hook;
   Interval *live; /* by value id */
   int position;
   VEC(int) loop_first;     /* of the loops that are open: position */
@@ -54,7 +54,7 @@ static void number_block(Planner *p, const LaneBlock *block) {
     for (int i = 0; i < op->in_count; i++) use(p, op->in[i]);
     if (op->guard) use(p, op->guard);
     for (int i = 0; i < op->out_count; i++) define(p, op->out[i]);
-    if (lane_info[op->code].effect == LE_END) return;
+    if (lane_info[op->code].effect == LE_TERMINATOR) return;
     if (!op->body[0]) continue;
     bool loops = op->code != LANE_IF;
     int uses_before = p->loop_uses.n;
@@ -181,14 +181,14 @@ static void plan_op(Planner *p, SimOp *o, const LaneOp *op, const LaneType *type
   release(p, types);
 }
 
-/* Its results are not needed, and it does nothing else; ldmatrix is an access to be counted. */
+/* Its results are not needed, and it does nothing else; ldmatrix and stmatrix are accesses to be counted. */
 static bool is_idle(const Planner *p, const LaneOp *op) {
   LaneEffect e = lane_info[op->code].effect;
-  if (!p->watch || op->body[0] || op->code == LANE_LDMATRIX ||
+  if (!p->hook || op->body[0] || op->code == LANE_LDMATRIX || op->code == LANE_STMATRIX ||
       (e != LE_PURE && e != LE_CONVERGED && op->code != LANE_ASM))
     return false;
   for (int i = 0; i < op->out_count; i++)
-    if (p->watch->values[op->out[i]->id]) return false;
+    if (p->hook->values[op->out[i]->id]) return false;
   return true;
 }
 
@@ -210,6 +210,7 @@ static void note_memory(Planner *p, SimOp *o) {
   if (parts_warps(op)) p->plan->apart = true;
   if (op->code == LANE_TENSOR_STORE || op->code == LANE_TENSOR_RED) p->plan->writes_global = true;
   if (op->code == LANE_CP_ASYNC) o->touches = SIM_WRITES_SHARED | SIM_READS_GLOBAL;
+  if (op->code == LANE_STMATRIX) o->touches = SIM_WRITES_SHARED;
   if (op->code == LANE_ST) o->touches = global ? SIM_WRITES_GLOBAL : SIM_WRITES_SHARED;
   /* Atomics alone stay in order, that their old values are the same each time. */
   if (global && (op->code == LANE_ST || op->code == LANE_ATOM)) p->plan->writes_global = true;
@@ -249,7 +250,7 @@ static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *
     plan_op(p, &s->ops[s->count], op, types);
     if (!is_constant(op) && !is_idle(p, op)) s->count++;
     else s->ops[s->count] = (SimOp){0};
-    if (lane_info[op->code].effect != LE_END) continue;
+    if (lane_info[op->code].effect != LE_TERMINATOR) continue;
     s->end = &s->ops[--s->count];
     size_t bytes = 0;
     for (int i = 0; i < op->in_count; i++) {
@@ -274,7 +275,7 @@ static void plan_shared(SimPlan *plan, const LaneFunc *f) {
     if (b->offset >= 0) {
       plan->buffer_offset[i] = b->offset;
     } else { /* not laid out yet: one after the other */
-      end = (end + b->align - 1) / b->align * b->align;
+      end = (int)align_up(end, b->align);
       plan->buffer_offset[i] = end;
       end += b->bytes;
     }
@@ -282,8 +283,8 @@ static void plan_shared(SimPlan *plan, const LaneFunc *f) {
   }
 }
 
-SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch) {
-  Planner planner = {.arena = cx->arena, .watch = watch}, *p = &planner;
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneTraceHook *hook) {
+  Planner planner = {.arena = cx->arena, .hook = hook}, *p = &planner;
   SimPlan *plan = p->plan = NEW(cx->arena, SimPlan);
   plan->cx = cx;
   plan->f = f;

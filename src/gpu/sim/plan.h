@@ -60,8 +60,8 @@ typedef struct SimPlan {
   bool apart; /* warps wait for one another, by mbarriers and barriers of some of them: sim/apart.c */
 } SimPlan;
 
-/* watch: leaves out what is not needed; may be NULL */
-SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch);
+/* hook: leaves out what is not needed; may be NULL */
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneTraceHook *hook);
 /* sim/pure.c: how to run it; never NULL for a pure operation. */
 void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int, int);
 
@@ -142,6 +142,7 @@ const char *sim_buffer_name(const SimAccess *a);
 bool sim_load(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_store(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_ldmatrix(SimRun *r, const SimOp *o, int warp);
+bool sim_stmatrix(SimRun *r, const SimOp *o, int warp);
 bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m);
 /* sim/cache.c: what the multiprocessor's L1 cache gives for the bytes at `from`: there, or put into `into`. */
 typedef struct SimCache SimCache;

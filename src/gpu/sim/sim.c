@@ -80,7 +80,7 @@ static bool run_if(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     sides[1].count += sides[1].on[t] = m->on[t] && !p[t];
   }
   if (o->op->uniform && sides[0].count && sides[1].count) return not_uniform(r, o, &sides[0]);
-  if (r->o->watch) sim_split(r, o, &sides[0], &sides[1]);
+  if (r->o->hook) sim_split(r, o, &sides[0], &sides[1]);
   for (int i = 0; i < 2; i++) {
     if (!sides[i].count || !o->body[i]) continue;
     if (!run_block(r, o->body[i], &sides[i], depth + 1)) return false;
@@ -125,7 +125,7 @@ static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     off.count = before - count;
     if (!count) break;
     if (op->uniform && count != before) return not_uniform(r, o, &on);
-    if (off.count && r->o->watch) sim_split(r, o, &on, &off);
+    if (off.count && r->o->hook) sim_split(r, o, &on, &off);
     if (!run_block(r, body, &on, depth + 1)) return false;
     hand_on(r, body, 0, body->args + 1, &on);
     for (int t = r->from; t < r->to; t++)
@@ -158,7 +158,7 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     }
     on.count = count;
     if (op->uniform && on.count && leaving.count) return not_uniform(r, o, &on);
-    if (leaving.count && r->o->watch) sim_split(r, o, &on, &leaving);
+    if (leaving.count && r->o->hook) sim_split(r, o, &on, &leaving);
     if (leaving.count) hand_on(r, o->body[0], 1, o->out, &leaving);
     if (!on.count) break;
     hand_on(r, o->body[0], 1, o->body[1]->args, &on);
@@ -253,16 +253,17 @@ static bool run_asm(SimRun *r, const SimOp *o, const SimMask *m) {
 
 /* What runs an operation that is neither pure nor control. Where the accesses are only watched, some are shown to who
  * watches instead, and some passed over. */
-typedef enum { RUNS, IS_SHOWN, IS_PASSED } Watched;
+typedef enum { RUNS, IS_SHOWN, IS_PASSED } Hooked;
 static const struct Runner {
   bool (*run)(SimRun *r, const SimOp *o, const SimMask *m);
-  Watched watched;
+  Hooked hooked;
 } runners[LANE_COUNT] = {
     [LANE_SPECIAL] = {run_special},
     [LANE_LD] = {sim_load, IS_SHOWN},
     [LANE_ST] = {sim_store, IS_SHOWN},
     [LANE_ATOM] = {sim_atomic, IS_SHOWN},
     [LANE_LDMATRIX] = {sim_converged, IS_SHOWN},
+    [LANE_STMATRIX] = {sim_converged, IS_SHOWN},
     [LANE_CP_ASYNC] = {sim_cp_async, IS_SHOWN},
     [LANE_CP_COMMIT] = {run_cp_group, IS_PASSED},
     [LANE_CP_WAIT] = {run_cp_group, IS_PASSED},
@@ -312,8 +313,8 @@ static const struct Runner {
 static bool run_op(SimRun *r, const SimOp *o, SimMask *m, int depth) {
   const struct Runner *runner = &runners[o->op->code];
   if (runner->run) {
-    if (!r->o->watch || runner->watched == RUNS) return runner->run(r, o, m);
-    return runner->watched == IS_PASSED || sim_look(r, o, m);
+    if (!r->o->hook || runner->hooked == RUNS) return runner->run(r, o, m);
+    return runner->hooked == IS_PASSED || sim_look(r, o, m);
   }
   switch (o->op->code) {
     case LANE_FOR: return run_for(r, o, m, depth);
@@ -373,8 +374,8 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
     return sim_fault(r, b->count ? b->ops[0].op : NULL, -1,
                      "the kernel is nested too deeply for the stack of this thread");
   }
-  if (r->o->watch && !sim_enter(r, b, m)) return false;
-  bool together = !r->o->seed || r->o->watch || r->clocks || r->plan->warps == 1 || r->to - r->from < r->threads;
+  if (r->o->hook && !sim_enter(r, b, m)) return false;
+  bool together = !r->o->seed || r->o->hook || r->clocks || r->plan->warps == 1 || r->to - r->from < r->threads;
   for (int i = 0; i < b->regions.n && m->count; i++) {
     const SimRegion *s = &b->regions.at[i];
     bool ok = together || !s->mixed ? run_ops(r, b, s->begin, s->end, m, depth) : run_warps(r, b, s, m, depth);
@@ -414,7 +415,7 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
                          LaneSimFault *fault) {
   Arena *arena = cx->arena;
   SimRun *r = NEW(arena, SimRun);
-  SimPlan *plan = sim_plan(cx, f, o->watch);
+  SimPlan *plan = sim_plan(cx, f, o->hook);
   int threads = plan->threads;
   *r = (SimRun){.plan = plan, .o = o, .fault = fault, .threads = threads};
   r->regs = arena_alloc(arena, plan->reg_bytes);
@@ -425,14 +426,14 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   r->shared = arena_alloc(arena, (size_t)plan->shared_bytes);
   r->shadow = NEW_N(arena, SimShadow, plan->shared_bytes);
   r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
-  if (plan->writes_global && !o->watch) r->global = sim_shadow_create(cx);
-  if (!o->watch) r->async = sim_async(cx, f, threads);
-  if (plan->apart && !o->watch) {
+  if (plan->writes_global && !o->hook) r->global = sim_shadow_create(cx);
+  if (!o->hook) r->async = sim_async(cx, f, threads);
+  if (plan->apart && !o->hook) {
     sim_apart(r, cx);
     r->bulk = sim_bulk(cx, r);
     r->tmem = sim_tmem_create(cx, f, plan->warps);
   }
-  if (f->instrument && !o->watch) r->clocks = sim_clock(cx, plan->warps);
+  if (f->instrument && !o->hook) r->clocks = sim_clock(cx, plan->warps);
   for (int i = 0; i < f->param_count; i++)
     for (int t = 0; t < threads; t++) {
       LaneType type = f->params[i]->type;

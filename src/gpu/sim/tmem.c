@@ -5,7 +5,7 @@
  *
  *     operands      written, known to the issuing warp and fenced (fence_proxy); until the commit has arrived nobody
  *                   writes them
- *     sums          after a product, only who knows the phase of a commit behind it to be complete and has fenced
+ *     sums          after a product, only who knows the phase of a commit after it to be complete and has fenced
  *                   since (tmem_fence_after) loads or stores them
  *     stores,       of another warp, and before a product: waited for (tmem_wait_st, tmem_wait_ld), fenced
  *     loads         (tmem_fence_before), known by a barrier, fenced again (tmem_fence_after); of the same warp: waited

@@ -1,4 +1,4 @@
-/* Looking on while a kernel runs, for reports: what LaneWatch says of lane.h. Loads, stores and atomics tell their
+/* Looking on while a kernel runs, for reports: what LaneTraceHook says of lane.h. Loads, stores and atomics tell their
  * addresses, warp by warp; the values that they move are zeros, but for what is needed and goes through shared memory
  * or is known to be in global memory.
  *
@@ -15,14 +15,14 @@ static int warps_of(const SimRun *r, const SimMask *m) {
 }
 
 bool sim_enter(SimRun *r, const SimBlock *b, const SimMask *m) {
-  const LaneWatch *w = r->o->watch;
+  const LaneTraceHook *w = r->o->hook;
   if (!w->enter || w->enter(w->arg, b->block, b->count, warps_of(r, m), m->count)) return true;
   r->fault->message[0] = 0;
   return false;
 }
 
 void sim_split(SimRun *r, const SimOp *o, const SimMask *on, const SimMask *off) {
-  const LaneWatch *w = r->o->watch;
+  const LaneTraceHook *w = r->o->hook;
   if (!w->split || !on->count || !off->count) return;
   int n = 0;
   for (int i = 0; i < r->plan->warps; i++) n += memchr(on->on + 32 * i, 1, 32) && memchr(off->on + 32 * i, 1, 32);
@@ -37,7 +37,7 @@ static char *shared_at(const SimRun *r, uint64_t at, int bytes) {
 
 static void move(SimRun *r, const SimOp *o, int t, uint64_t at, bool needed) {
   const LaneOp *op = o->op;
-  const LaneWatch *w = r->o->watch;
+  const LaneTraceHook *w = r->o->hook;
   bool shared = op->space == SPACE_SHARED, load = op->code == LANE_LD;
   int n = load ? op->out_count : op->in_count - 1, bytes = lane_kind_info[op->kind].bits / 8;
   char *p = shared ? shared_at(r, at, n * bytes) : NULL;
@@ -76,7 +76,7 @@ static void addresses(const SimRun *r, const SimOp *o, int operand, uint64_t imm
 
 /* A copy reads where its guard holds, and writes everywhere: zeros where it does not. */
 static bool look_at_copy(SimRun *r, const SimOp *o, const SimMask *m) {
-  const LaneWatch *w = r->o->watch;
+  const LaneTraceHook *w = r->o->hook;
   for (int first = 0; w->access && first < r->threads; first += 32) {
     uint64_t at[32];
     uint32_t reads = lanes_of(r, o, m, first), writes = 0;
@@ -90,7 +90,7 @@ static bool look_at_copy(SimRun *r, const SimOp *o, const SimMask *m) {
 }
 
 bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
-  const LaneWatch *w = r->o->watch;
+  const LaneTraceHook *w = r->o->hook;
   const LaneOp *op = o->op;
   bool needed = false, memory = op->code != LANE_ASM;
   if (op->code == LANE_CP_ASYNC) return look_at_copy(r, o, m);
@@ -100,7 +100,8 @@ bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
     uint64_t at[32];
     uint32_t lanes = memory ? lanes_of(r, o, m, first) : 0;
     /* the others' addresses are not asked for */
-    if (op->code == LANE_LDMATRIX) lanes &= (uint32_t)((1ull << 8 * op->out_count) - 1);
+    if (op->code == LANE_LDMATRIX || op->code == LANE_STMATRIX)
+      lanes &= (uint32_t)((1ull << 8 * (op->out_count + op->in_count - 1)) - 1);
     if (lanes) addresses(r, o, 0, (uint64_t)op->imm, first, at);
     for (int lane = 0; (needed || stores) && lane < 32; lane++) {
       int t = first + lane;

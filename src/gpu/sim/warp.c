@@ -106,6 +106,9 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
       case LANE_LDMATRIX:
         if (!all_there(r, o, w, lanes) || !sim_ldmatrix(r, o, w)) return false;
         break;
+      case LANE_STMATRIX:
+        if (!all_there(r, o, w, lanes) || !sim_stmatrix(r, o, w)) return false;
+        break;
       case LANE_MMA:
         if (!all_there(r, o, w, lanes)) return false;
         sim_mma(r, o, w);

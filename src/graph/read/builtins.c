@@ -355,35 +355,67 @@ static Object *python_call(Reader *r, const char *name, const Args *a) {
   read_fail(r, a->span, "Python's %s is not supported here", name);
 }
 
-static Object *math_call(Reader *r, const char *f, const Args *a) {
+/* One function of math or numpy, of numbers. numpy gives floats and NaN where math gives integers and an error. */
+static Object *math_call(Reader *r, const char *f, const Args *a, bool numpy) {
   static const struct {
     const char *name;
     double (*one)(double);
-  } ones[] = {{"sqrt", sqrt}, {"exp", exp},   {"log2", log2}, {"log10", log10}, {"sin", sin},     {"cos", cos},
-              {"tan", tan},   {"tanh", tanh}, {"fabs", fabs}, {"erf", erf},     {"log1p", log1p}, {"atan", atan}};
-  for (int i = 0; i < a->n; i++)
-    if (!object_is_number(a->at[i]) && strcmp(f, "prod"))
-      read_fail(r, a->span, "math.%s of %s", f, object_describe(r, a->at[i]));
-  if (a->n == 1)
-    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
-      if (!strcmp(f, ones[i].name)) return object_float(r, ones[i].one(object_double(a->at[0])));
-  if (!strcmp(f, "floor") && a->n == 1) return object_int(r, (int64_t)floor(object_double(a->at[0])));
-  if (!strcmp(f, "ceil") && a->n == 1) return object_int(r, (int64_t)ceil(object_double(a->at[0])));
-  if (!strcmp(f, "log") && a->n == 1) return object_float(r, log(object_double(a->at[0])));
-  if (!strcmp(f, "log") && a->n == 2)
-    return object_float(r, log(object_double(a->at[0])) / log(object_double(a->at[1])));
-  if (!strcmp(f, "pow") && a->n == 2) return object_float(r, pow(object_double(a->at[0]), object_double(a->at[1])));
+  } ones[] = {{"sqrt", sqrt},    {"exp", exp},     {"exp2", exp2},   {"expm1", expm1}, {"log", log},
+              {"log2", log2},    {"log10", log10}, {"sin", sin},     {"cos", cos},     {"tan", tan},
+              {"asin", asin},    {"acos", acos},   {"atan", atan},   {"sinh", sinh},   {"cosh", cosh},
+              {"tanh", tanh},    {"asinh", asinh}, {"acosh", acosh}, {"atanh", atanh}, {"fabs", fabs},
+              {"log1p", log1p},  {"cbrt", cbrt},   {"erf", erf},     {"erfc", erfc},   {"gamma", tgamma},
+              {"lgamma", lgamma}};
+  static const struct {
+    const char *name;
+    double (*two)(double, double);
+  } twos[] = {{"pow", pow}, {"atan2", atan2}, {"hypot", hypot}, {"fmod", fmod}, {"copysign", copysign}};
+  static const struct {
+    const char *name;
+    double (*whole)(double);
+  } wholes[] = {{"floor", floor}, {"ceil", ceil}, {"trunc", trunc}};
+  const char *of = numpy ? "numpy" : "math";
   if (!strcmp(f, "prod") && a->n == 1) {
     Object *items = want_items(r, a->span, a->at[0]), *out = object_int(r, 1);
     for (int i = 0; i < items->list.n; i++) out = op_binary(r, a->span, PYOP_MULT, out, items->list.at[i]);
     return out;
   }
-  read_fail(r, a->span, "math.%s is not supported", f);
+  double x[2] = {0}, y = 0;
+  for (int i = 0; i < a->n; i++) {
+    if (!object_is_number(a->at[i])) read_fail(r, a->span, "%s.%s of %s", of, f, object_describe(r, a->at[i]));
+    if (i < 2) x[i] = object_double(a->at[i]);
+  }
+  bool known = false;
+  for (size_t i = 0; a->n == 1 && i < sizeof ones / sizeof *ones; i++)
+    if (!strcmp(f, ones[i].name)) known = true, y = ones[i].one(x[0]);
+  for (size_t i = 0; a->n == 2 && i < sizeof twos / sizeof *twos; i++)
+    if (!strcmp(f, twos[i].name)) known = true, y = twos[i].two(x[0], x[1]);
+  for (size_t i = 0; a->n == 1 && i < sizeof wholes / sizeof *wholes; i++)
+    if (!strcmp(f, wholes[i].name)) {
+      if (!numpy && fabs(x[0]) < 0x1p63) return object_int(r, (int64_t)wholes[i].whole(x[0]));
+      known = numpy, y = wholes[i].whole(x[0]);
+    }
+  if (!numpy && a->n == 2 && !strcmp(f, "log")) known = true, y = log(x[0]) / log(x[1]);
+  if (!known) read_fail(r, a->span, "%s.%s of %d numbers is not supported", of, f, a->n);
+  bool finite = isfinite(x[0]) && isfinite(x[1]);
+  if (!numpy && finite && !isfinite(y)) read_fail(r, a->span, "math.%s: %g is not in its domain", f, x[0]);
+  return object_float(r, y);
+}
+
+static Object *numpy_call(Reader *r, const char *f, const Args *a) { /* its own names for some of them */
+  static const char *const names[][2] = {{"abs", "fabs"},        {"absolute", "fabs"}, {"power", "pow"},
+                                         {"float_power", "pow"}, {"arcsin", "asin"},   {"arccos", "acos"},
+                                         {"arctan", "atan"},     {"arctan2", "atan2"}, {"arcsinh", "asinh"},
+                                         {"arccosh", "acosh"},   {"arctanh", "atanh"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(f, names[i][0])) f = names[i][1];
+  return math_call(r, f, a, true);
 }
 
 Object *path_call(Reader *r, const char *path, const Args *a) {
   if (!strncmp(path, "python.", 7)) return python_call(r, path + 7, a);
-  if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a);
+  if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a, false);
+  if (!strncmp(path, "numpy.", 6)) return numpy_call(r, path + 6, a);
   if (!strncmp(path, "prim.", 5)) return prim_call(r, path + 5, a);
   static const char *const modules[] = {"itertools.", "collections.", "functools.", "einops.", "copy."};
   for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) /* python_itertools_repeat of foreign.py */

@@ -290,18 +290,34 @@ static const char *function_name(const Node *def) {
   return def->kind == NODE_LAMBDA ? "lambda" : def->FunctionDef.name;
 }
 
+static Node *parameter(const Node *a, int i) {
+  int only = a->arguments.posonlyargs.n, positional = only + a->arguments.args.n;
+  return i < only         ? a->arguments.posonlyargs.at[i]
+         : i < positional ? a->arguments.args.at[i - only]
+                          : a->arguments.kwonlyargs.at[i - positional];
+}
+
+/* Which parameter a keyword names; -1: none. PyTorch's `input` and `other` are x and y in library/, or come first. */
+static int named(const Scope *sc, const Node *a, int total, const char *keyword) {
+  for (int i = 0; i < total; i++)
+    if (!strcmp(parameter(a, i)->arg.arg, keyword)) return i;
+  int place = !strcmp(keyword, "input") ? 0 : !strcmp(keyword, "other") ? 1 : -1;
+  if (place < 0 || !sc->is_library || a->arguments.vararg) return -1;
+  for (int i = 0; i < total; i++)
+    if (!strcmp(parameter(a, i)->arg.arg, place ? "y" : "x")) return i;
+  return place < total ? place : -1;
+}
+
 static void bind(Reader *r, Node *def, Scope *sc, Scope *outside, const Args *call) {
   Node *a = def->kind == NODE_LAMBDA ? def->Lambda.args : def->FunctionDef.args;
   int only = a->arguments.posonlyargs.n, positional = only + a->arguments.args.n;
   int total = positional + a->arguments.kwonlyargs.n, first_default = positional - a->arguments.defaults.n;
   bool *used = NEW_N(r->cx->arena, bool, call->kw_n + 1);
   for (int i = 0; i < total; i++) {
-    Node *p = i < only         ? a->arguments.posonlyargs.at[i]
-              : i < positional ? a->arguments.args.at[i - only]
-                               : a->arguments.kwonlyargs.at[i - positional];
+    Node *p = parameter(a, i);
     Object *v = i < positional && i < call->n ? call->at[i] : NULL;
     for (int k = 0; k < call->kw_n; k++)
-      if (!strcmp(call->names[k], p->arg.arg)) {
+      if (named(sc, a, total, call->names[k]) == i) {
         if (v) read_fail(r, call->span, "%s gets '%s' twice", function_name(def), p->arg.arg);
         v = call->values[k];
         used[k] = true;

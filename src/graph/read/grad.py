@@ -72,7 +72,30 @@ def prod(g, y, x, dims):
     return g * prim.where(zero, prim.where(zeros == 1, others, 0), prim.where(zeros == 0, others / x, 0))
 
 
-def cumsum(g, y, x, dims): return prim.flip(prim.cumsum(prim.flip(g, dims[0]), dims[0]), dims[0])
+def cumsum(g, y, x, dims): return sum_from(g, dims[0])
+def sum_from(g, d): return prim.flip(prim.cumsum(prim.flip(g, d), d), d)
+
+
+# Before the first zero: by dividing. It itself has the products of the others; what is behind has none.
+def cumprod(g, y, x, dims):
+    d, zero = dims[0], x == 0
+    zeros = prim.cumsum(prim.convert(zero, g.dtype), d)
+    first = zero & (zeros == 1)
+    others = sum_from(g * prim.cumprod(prim.where(first, 1, x), d), d)
+    return prim.where(zeros == 0, sum_from(g * y, d) / prim.where(zero, 1, x), prim.where(first, others, 0))
+
+
+def cummax(g, y, x, dims): return prim.scatter_add(prim.full(x.shape, 0, g.dtype), prim.cumargmax(x, dims[0]), g, dims[0])
+def cummin(g, y, x, dims): return prim.scatter_add(prim.full(x.shape, 0, g.dtype), prim.cumargmin(x, dims[0]), g, dims[0])
+
+
+# The sum of g exp(x - y) from here on, by logarithms, of what is above and below 0.
+def cumlogsumexp(g, y, x, dims): return part_above(g, y, x, dims[0]) - part_above(-g, y, x, dims[0])
+
+
+def part_above(g, y, x, d):
+    logs = prim.where(g > 0, prim.log(prim.where(g > 0, g, 1)), -math.inf)
+    return prim.exp(prim.flip(prim.cumlogsumexp(prim.flip(logs - y, d), d), d) + x)
 
 
 # ---- views ----

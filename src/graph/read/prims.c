@@ -76,11 +76,6 @@ static Tensor *p_uniform(Reader *r, const Args *a) {
   return graph_uniform(r->g, dtype(r, a, 1), rank, s);
 }
 
-static Tensor *p_cumsum(Reader *r, const Args *a) {
-  Tensor *x = tensor(r, a, 0);
-  return graph_cumsum(r->g, x, dim(r, a, 1, x));
-}
-
 static Tensor *p_view(Reader *r, const Args *a) { /* x, the function that takes the view, whether elements overlap */
   bool overlaps = a->n > 2 && object_truth(r, a->span, a->at[2]);
   return tensor_view(r, a->span, tensor(r, a, 0), argument(r, a, 1), overlaps);
@@ -141,7 +136,7 @@ Tensor *prim_slice(Reader *r, Span at, Tensor *x, int d, const Object *start, co
   const Size *from = bound(r, at, start, x->size[d], size_int(g, 0)), *to = bound(r, at, stop, x->size[d], x->size[d]);
   const Size *length = size_sub(g, to, from), *n = size_divide(g, length, size_int(g, step));
   int64_t v;
-  if (size_is_int(length, &v)) n = size_int(g, v <= 0 ? 0 : (v + step - 1) / step);
+  if (size_is_int(length, &v)) n = size_int(g, v <= 0 ? 0 : cdiv(v, step));
   if (!n) read_fail(r, at, "a slice of %s elements with a step of %lld", length->text, (long long)step);
   return graph_slice(g, x, d, from, n, step);
 }
@@ -226,7 +221,6 @@ static const struct {
              {"full", p_full, false},
              {"iota", p_iota, false},
              {"uniform", p_uniform, false},
-             {"cumsum", p_cumsum, false},
              {"view", p_view, true},
              {"contiguous", p_contiguous, true},
              {"permute", p_permute, true},
@@ -433,6 +427,11 @@ Object *prim_call(Reader *r, const char *name, const Args *a) {
     int64_t dims[GRAPH_MAX_RANK];
     int n = ints(r, a, 1, dims);
     return result(r, a, graph_reduce(r->g, (Reduction)reduction, tensor(r, a, 0), n, dims), false);
+  }
+  int scan = graph_scan_named(name);
+  if (scan >= 0) {
+    Tensor *x = tensor(r, a, 0);
+    return result(r, a, graph_scan(r->g, (GraphOp)scan, x, dim(r, a, 1, x)), false);
   }
   int point = graph_point_named(name);
   if (point >= 0) return object_tensor(r, op_point(r, a->span, (PointOp)point, a->n, a->at));

@@ -1,6 +1,6 @@
 /* inside: the timeline of a kernel's warps, as a trace: then every view of traces shows it. */
-#ifndef NEREID_PROF_INSIDE_H
-#define NEREID_PROF_INSIDE_H
+#ifndef NEREID_PROF_INSTRUMENTED_H
+#define NEREID_PROF_INSTRUMENTED_H
 
 #include "base/base.h"
 

@@ -9,7 +9,7 @@
 
 #include "prof/view/advice.h"
 
-/* Shares are of the stretch looked at. */
+/* Shares are of the region looked at. */
 static const struct {
   double wait, gaps, launch, copies, pageable, dominates, compile, alloc;
   int64_t waits_after_copy, small_kernels, allocs;
@@ -321,13 +321,13 @@ static const char *const verdict_words[] = {
 
 static void print_text(Advice *a, FILE *out) {
   Measured *m = &a->m;
-  if (items_simulated(m->t)) {
+  if (events_simulated(m->t)) {
     fputs("No advice: the times are a simulator's or the interpreter's, not a machine's.\n", out);
     return;
   }
   if (m->span <= 0) {
     fputs("nothing ran that could be judged: there are neither kernels nor copies in this trace\n", out);
-    items_warnings(m->t, out, "note: ");
+    events_warnings(m->t, out, "note: ");
     return;
   }
   int v = verdict(m);
@@ -353,7 +353,7 @@ static void print_text(Advice *a, FILE *out) {
     }
     fprintf(out, "   What to do: %s.\n", f->advice.at);
   }
-  items_warnings(m->t, out, "note: ");
+  events_warnings(m->t, out, "note: ");
 }
 
 static void print_json(Advice *a, FILE *out) {
@@ -403,10 +403,10 @@ static int by_cost(const void *x, const void *y) {
   return a->cost != b->cost ? (a->cost < b->cost ? 1 : -1) : strcmp(a->kind, b->kind);
 }
 
-static void advice(Items *t, FILE *out, const ViewOptions *o) {
+static void advice(EventJoin *t, FILE *out, const ViewOptions *o) {
   Advice a = {0};
   if (!view_measure(t, &a.m)) return;
-  if (items_simulated(t)) a.m.span = 0; /* nothing follows from such times */
+  if (events_simulated(t)) a.m.span = 0; /* nothing follows from such times */
   if (a.m.span > 0) say_waits(&a), say_gaps(&a), say_small(&a), say_copies(&a), say_dominates(&a);
   bool failed = false;
   for (int i = 0; i < a.findings.n; i++)

@@ -36,9 +36,9 @@ typedef struct Doing {
 } Doing; /* of the CPU, while the GPU was idle */
 
 typedef struct Measured {
-  Items *t;
+  EventJoin *t;
   bool gpu;
-  int64_t from, to, startup; /* the stretch looked at; ns before it that are left out */
+  int64_t from, to, startup; /* the region looked at; ns before it that are left out */
   int devices;               /* that ran something */
   int64_t span;              /* (to - from) times devices */
   int64_t busy, idle, gaps, longest_gap, longest_gap_at;
@@ -56,6 +56,6 @@ typedef struct Measured {
   VEC(int) wait_of; /* of each wait in the order of time */
 } Measured;
 
-bool view_measure(Items *t, Measured *m); /* false: t->error */
+bool view_measure(EventJoin *t, Measured *m); /* false: t->error */
 
 #endif

@@ -17,7 +17,7 @@
 #include "prof/view/tracks.h"
 
 typedef struct Chrome {
-  Items *t;
+  EventJoin *t;
   JsonWriter w;
   Tracks tracks;
   Map *names; /* a kernel's name in the trace -> KernelName */
@@ -68,8 +68,8 @@ typedef struct KernelName {
   const char *legible, *full;
 } KernelName;
 
-static const KernelName *kernel_name(Chrome *c, const Item *i) { /* demangled once */
-  const char *raw = item_name(c->t, i);
+static const KernelName *kernel_name(Chrome *c, const JoinedEvent *i) { /* demangled once */
+  const char *raw = event_name(c->t, i);
   KernelName *known = map_get(c->names, raw);
   if (known) return known;
   char text[2048];
@@ -84,7 +84,7 @@ static void put_triple(JsonWriter *w, const char *key, const uint32_t v[3]) {
   json_put_ints(w, key, (int64_t[]){v[0], v[1], v[2]}, 3);
 }
 
-static void put_kernel(Chrome *c, const Item *i, double seconds) {
+static void put_kernel(Chrome *c, const JoinedEvent *i, double seconds) {
   JsonWriter *w = &c->w;
   const uint32_t *g = i->kernel.grid, *b = i->kernel.block;
   if (i->on_gpu || g[0]) put_triple(w, "grid", g);
@@ -93,12 +93,12 @@ static void put_kernel(Chrome *c, const Item *i, double seconds) {
   if (i->on_gpu) json_put_int(w, "shared memory", i->kernel.shared);
   if (i->kernel.graph) json_put_unsigned(w, "graph", i->kernel.graph);
   if (i->flops > 0) json_put_real(w, "flops", 6, i->flops);
-  if (i->flops > 0 && seconds > 0 && !items_simulated(c->t)) json_put_real(w, "TFLOP/s", 4, i->flops / seconds / 1e12);
+  if (i->flops > 0 && seconds > 0 && !events_simulated(c->t)) json_put_real(w, "TFLOP/s", 4, i->flops / seconds / 1e12);
   json_put_text(w, "function", kernel_name(c, i)->full);
   if (i->shapes) json_put_text(w, "shapes", trace_text(c->t->reader, i->shapes));
 }
 
-static void put_args(Chrome *c, const Item *i) {
+static void put_args(Chrome *c, const JoinedEvent *i) {
   JsonWriter *w = &c->w;
   double seconds = (double)(i->end - i->start) / 1e9;
   json_begin_object(w, "args");
@@ -109,15 +109,15 @@ static void put_args(Chrome *c, const Item *i) {
                  : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved
                                                                   : 0;
   if (bytes > 0) json_put_real(w, "bytes", 17, bytes);
-  if (bytes > 0 && seconds > 0 && !items_simulated(c->t)) json_put_real(w, "GB/s", 4, bytes / seconds / 1e9);
-  if (item_is_activity(i)) {
+  if (bytes > 0 && seconds > 0 && !events_simulated(c->t)) json_put_real(w, "GB/s", 4, bytes / seconds / 1e9);
+  if (event_is_activity(i)) {
     json_put_int(w, "device", i->device);
     json_put_unsigned(w, "stream", i->stream);
   }
   json_end_object(w);
 }
 
-static const char *category(const Item *i) {
+static const char *category(const JoinedEvent *i) {
   switch (i->kind) {
     case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? "call,sync" : "call";
     case TRACE_KERNEL: return "kernel";
@@ -137,12 +137,12 @@ static void put_arrow(JsonWriter *w, uint64_t flow, uint32_t pid, uint32_t tid, 
   json_end_object(w);
 }
 
-static void interval(Chrome *c, const Item *i) {
+static void interval(Chrome *c, const JoinedEvent *i) {
   int64_t end;
   Track *k = tracks_place(&c->tracks, i, &end);
   announce(c, k);
   JsonWriter *w = begin(c, "X");
-  json_put_text(w, "name", i->kind == TRACE_KERNEL ? kernel_name(c, i)->legible : item_name(c->t, i));
+  json_put_text(w, "name", i->kind == TRACE_KERNEL ? kernel_name(c, i)->legible : event_name(c->t, i));
   json_put_text(w, "cat", category(i));
   json_put_int(w, "pid", k->group->pid);
   json_put_int(w, "tid", k->tid);
@@ -150,7 +150,7 @@ static void interval(Chrome *c, const Item *i) {
   put_us(w, "dur", end - i->start);
   put_args(c, i);
   json_end_object(w);
-  if (!item_is_activity(i) || !i->has_call) return;
+  if (!event_is_activity(i) || !i->has_call) return;
   /* The arrow begins inside of the call and ends where the activity begins; its number must be the file's own, not only
    * of a process. */
   uint64_t flow = ++c->tracks.flows;
@@ -163,7 +163,7 @@ static void interval(Chrome *c, const Item *i) {
   put_arrow(w, flow, k->group->pid, k->tid, (i->start > at ? i->start : at) - c->t->first);
 }
 
-static void memory(Chrome *c, const Item *i) {
+static void memory(Chrome *c, const JoinedEvent *i) {
   TrackGroup *g =
       i->memory.pinned ? tracks_process(&c->tracks, i->process) : tracks_device(&c->tracks, i->process, i->device);
   Track header = {.group = g, .announced = true};
@@ -180,7 +180,7 @@ static void memory(Chrome *c, const Item *i) {
   json_end_object(w);
 }
 
-static void instant(Chrome *c, const Item *i) {
+static void instant(Chrome *c, const JoinedEvent *i) {
   char text[800];
   const char *name = trace_text(c->t->reader, i->name);
   TrackGroup *g = tracks_process(&c->tracks, i->process);
@@ -198,9 +198,9 @@ static void instant(Chrome *c, const Item *i) {
   json_end_object(w);
 }
 
-static void chrome(Items *t, FILE *out, const ViewOptions *o) {
+static void chrome(EventJoin *t, FILE *out, const ViewOptions *o) {
   Chrome c = {.t = t, .w = {.file = out}, .tracks = {.arena = t->arena}, .names = map_create(t->arena, true)};
-  if (!items_begin(t, BY_TIME)) return;
+  if (!events_begin(t, BY_TIME)) return;
   const ProcessInfo *p = t->processes.n ? &t->processes.at[0] : NULL;
   JsonWriter *w = &c.w;
   json_begin_object(w, NULL);
@@ -217,8 +217,8 @@ static void chrome(Items *t, FILE *out, const ViewOptions *o) {
   json_end_object(w);
   if (p && p->wall) json_put_int(w, "baseTimeNanoseconds", t->first + p->wall);
   json_begin_array(w, "traceEvents");
-  for (const Item *i; (i = items_next(t));) {
-    if (item_of_thread(i) || item_is_activity(i)) interval(&c, i);
+  for (const JoinedEvent *i; (i = events_next(t));) {
+    if (event_of_thread(i) || event_is_activity(i)) interval(&c, i);
     else if (i->kind == TRACE_MEMORY) memory(&c, i);
     else if (i->kind == TRACE_NOTE || i->kind == TRACE_LOST || i->kind == TRACE_METRIC) instant(&c, i);
   }

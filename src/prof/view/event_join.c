@@ -1,10 +1,10 @@
-/* items: a trace as its views read it: intervals and points in the order of time, activity of a GPU joined to the call
+/* A trace as its views read it: intervals and points in the order of time, activity of a GPU joined to the call
  * that started it.
  *
  * The trace itself has its events as they became known: a scope when it ends, a kernel when CUPTI delivered it. Two
  * sorts put it right, both in a fixed amount of memory:
  *
- *     trace ─┬─ intervals, points ───────────────────────────────────────────────▶ sort by time ─▶ items_next
+ *     trace ─┬─ intervals, points ───────────────────────────────────────────────▶ sort by time ─▶ events_next
  *            └─ calls, work, activity ─▶ sort by correlation ─▶ activity + its call ─┘
  *
  * Correlation numbers are of one process. Several calls may have one (cudaLaunchKernel and the driver's call inside of
@@ -16,8 +16,8 @@
 
 #include "prof/view/views.h"
 
-bool item_is_activity(const Item *i) { return i->on_gpu; }
-bool item_of_thread(const Item *i) {
+bool event_is_activity(const JoinedEvent *i) { return i->on_gpu; }
+bool event_of_thread(const JoinedEvent *i) {
   return i->kind == TRACE_CALL || i->kind == TRACE_RANGE ||
          ((i->kind == TRACE_KERNEL || i->kind == TRACE_COPY || i->kind == TRACE_FILL) && !i->on_gpu);
 }
@@ -28,11 +28,11 @@ static int three_way(int64_t a, int64_t b) { return (a > b) - (a < b); }
 static int three_way_u(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
 /* Of those that start at once the longest is around the others, a range around a call, a call around a kernel. */
-static int rank(const Item *i) {
-  return i->kind == TRACE_RANGE ? 0 : i->kind == TRACE_CALL ? 1 : item_of_thread(i) ? 2 : 3;
+static int rank(const JoinedEvent *i) {
+  return i->kind == TRACE_RANGE ? 0 : i->kind == TRACE_CALL ? 1 : event_of_thread(i) ? 2 : 3;
 }
 
-static int compare(const Item *a, const Item *b, bool by_launch) {
+static int compare(const JoinedEvent *a, const JoinedEvent *b, bool by_launch) {
   bool la = by_launch && a->on_gpu && a->has_call, lb = by_launch && b->on_gpu && b->has_call;
   int c = three_way(la ? a->call_start : a->start, lb ? b->call_start : b->start);
   if (!c) c = three_way(lb ? b->call_end : b->end, la ? a->call_end : a->end);
@@ -44,9 +44,9 @@ static int compare(const Item *a, const Item *b, bool by_launch) {
 static int by_time(const void *a, const void *b) { return compare(a, b, false); }
 static int by_launch(const void *a, const void *b) { return compare(a, b, true); }
 
-static int join_rank(const Item *i) { return i->kind == TRACE_CALL ? 0 : i->kind == TRACE_WORK ? 1 : 2; }
+static int join_rank(const JoinedEvent *i) { return i->kind == TRACE_CALL ? 0 : i->kind == TRACE_WORK ? 1 : 2; }
 static int by_correlation(const void *x, const void *y) {
-  const Item *a = x, *b = y;
+  const JoinedEvent *a = x, *b = y;
   int c = three_way_u(a->process, b->process);
   if (!c) c = three_way_u(a->correlation, b->correlation);
   if (!c) c = join_rank(a) - join_rank(b);
@@ -60,17 +60,17 @@ enum { LATEST_BIT = 58 }; /* of a time in ns: nine years of running. What a dama
 static int64_t within(int64_t t, int64_t least, int64_t most) { return t < least ? least : t > most ? most : t; }
 static double amount(double v) { return isfinite(v) && v > 0 ? v : 0; }
 
-static void item_of(const TraceEvent *e, Item *i) {
+static void event_of(const TraceEvent *e, JoinedEvent *i) {
   int64_t start = within(e->start, 0, (int64_t)1 << LATEST_BIT);
-  *i = (Item){.start = start,
-              .end = within(e->end, start, (int64_t)1 << LATEST_BIT),
-              .correlation = e->correlation,
-              .stream = e->stream,
-              .kind = e->kind,
-              .name = e->name,
-              .process = e->process,
-              .thread = e->thread,
-              .device = e->device};
+  *i = (JoinedEvent){.start = start,
+                     .end = within(e->end, start, (int64_t)1 << LATEST_BIT),
+                     .correlation = e->correlation,
+                     .stream = e->stream,
+                     .kind = e->kind,
+                     .name = e->name,
+                     .process = e->process,
+                     .thread = e->thread,
+                     .device = e->device};
   switch (e->kind) {
     case TRACE_CALL: i->sub = (uint8_t)e->call.kind, i->result = e->call.result; break;
     case TRACE_KERNEL:
@@ -100,7 +100,7 @@ static void item_of(const TraceEvent *e, Item *i) {
   }
 }
 
-static void know_process(Items *t, const TraceEvent *e) {
+static void know_process(EventJoin *t, const TraceEvent *e) {
   for (int i = 0; i < t->processes.n; i++)
     if (t->processes.at[i].process == e->process) { /* the last event of a whole file, which has the end */
       if (e->end > e->start) t->processes.at[i].end = e->end;
@@ -110,7 +110,7 @@ static void know_process(Items *t, const TraceEvent *e) {
            (ProcessInfo){e->process, e->name, e->start, e->end > e->start ? e->end : 0, e->process_.wall});
 }
 
-static void know_thread(Items *t, const TraceEvent *e) {
+static void know_thread(EventJoin *t, const TraceEvent *e) {
   for (int i = 0; i < t->threads.n; i++)
     if (t->threads.at[i].process == e->process && t->threads.at[i].thread == e->thread) {
       t->threads.at[i].name = e->name;
@@ -119,14 +119,14 @@ static void know_thread(Items *t, const TraceEvent *e) {
   vec_push(t->arena, &t->threads, (ThreadInfo){e->process, e->thread, e->name});
 }
 
-static void know_device(Items *t, const TraceEvent *e) {
-  if (items_device(t, e->process, e->device)) return;
+static void know_device(EventJoin *t, const TraceEvent *e) {
+  if (events_device(t, e->process, e->device)) return;
   vec_push(t->arena, &t->devices,
            (DeviceInfo){e->process, e->device, e->name, e->device_.sm, e->device_.multiprocessors, e->device_.bandwidth,
                         e->device_.flops, e->device_.memory});
 }
 
-bool items_simulated(const Items *t) {
+bool events_simulated(const EventJoin *t) {
   for (int i = 0; i < t->devices.n; i++) {
     const char *name = trace_text(t->reader, t->devices.at[i].name);
     if (strncmp(name, "interp", 6) && strncmp(name, "sim", 3)) return false;
@@ -134,19 +134,19 @@ bool items_simulated(const Items *t) {
   return t->devices.n > 0;
 }
 
-static bool sort_failed(Items *t, const Sorter *s) {
+static bool sort_failed(EventJoin *t, const Sorter *s) {
   snprintf(t->error, sizeof t->error, "%s", s && sorter_error(s) ? sorter_error(s) : "out of memory");
   return false;
 }
 
-static void widen(Items *t, int64_t start, int64_t end) {
+static void widen(EventJoin *t, int64_t start, int64_t end) {
   if (!t->first || start < t->first) t->first = start;
   if (end > t->last) t->last = end;
 }
 
 /* Drains what is sorted by correlation: each activity and each kernel gets its call and its work. */
-static bool join(Items *t) {
-  Item i, call = {0}, work = {0};
+static bool join(EventJoin *t) {
+  JoinedEvent i, call = {0}, work = {0};
   while (sorter_next(t->joined, &i)) {
     bool same_call = call.kind && call.process == i.process && call.correlation == i.correlation;
     if (i.kind == TRACE_CALL) {
@@ -171,12 +171,12 @@ static bool join(Items *t) {
   return sorter_error(t->joined) ? sort_failed(t, t->joined) : true;
 }
 
-bool items_begin(Items *t, ItemOrder order) {
+bool events_begin(EventJoin *t, EventOrder order) {
   TraceEvent e;
-  Item i;
+  JoinedEvent i;
   sorter_free(t->sorted), sorter_free(t->joined);
-  t->sorted = sorter_create(sizeof(Item), order == BY_LAUNCH ? by_launch : by_time, SORT_MEMORY);
-  t->joined = sorter_create(sizeof(Item), by_correlation, SORT_MEMORY);
+  t->sorted = sorter_create(sizeof(JoinedEvent), order == BY_LAUNCH ? by_launch : by_time, SORT_MEMORY);
+  t->joined = sorter_create(sizeof(JoinedEvent), by_correlation, SORT_MEMORY);
   t->processes.n = t->threads.n = t->devices.n = 0;
   t->first = t->last = t->lost = 0, t->has_gpu = false, t->order = order;
   memset(t->counts, 0, sizeof t->counts);
@@ -195,7 +195,7 @@ bool items_begin(Items *t, ItemOrder order) {
     if (e.kind == TRACE_PROCESS || e.kind == TRACE_THREAD || e.kind == TRACE_DEVICE || e.kind == TRACE_SAMPLE ||
         e.kind == TRACE_MODULE)
       continue;
-    item_of(&e, &i);
+    event_of(&e, &i);
     if (i.kind != TRACE_WORK && i.start) widen(t, i.start, i.end);
     t->has_gpu |= i.on_gpu;
     bool ran = i.kind == TRACE_KERNEL || i.kind == TRACE_COPY || i.kind == TRACE_FILL;
@@ -207,7 +207,7 @@ bool items_begin(Items *t, ItemOrder order) {
   return join(t);
 }
 
-const Item *items_next(Items *t) {
+const JoinedEvent *events_next(EventJoin *t) {
   if (t->error[0] || !t->sorted) return NULL;
   if (sorter_next(t->sorted, &t->current)) return &t->current;
   if (sorter_error(t->sorted)) sort_failed(t, t->sorted);
@@ -215,12 +215,12 @@ const Item *items_next(Items *t) {
 }
 
 int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300],
-             void (*body)(Items *, FILE *, const ViewOptions *)) {
+             void (*body)(EventJoin *, FILE *, const ViewOptions *)) {
   static const ViewOptions none;
   /* the program's may write 1,5 */
   locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), before = uselocale(plain);
   Context *cx = context_create();
-  Items *t = calloc(1, sizeof *t);
+  EventJoin *t = calloc(1, sizeof *t);
   if (cx && t) {
     t->reader = r, t->cx = cx, t->arena = cx->arena;
     if (context_try(cx)) {
@@ -240,26 +240,26 @@ int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300],
 
 /* ---- what is known of processes, threads, devices ---------------------------------------------------------------- */
 
-const ProcessInfo *items_process(const Items *t, uint32_t process) {
+const ProcessInfo *events_process(const EventJoin *t, uint32_t process) {
   for (int i = 0; i < t->processes.n; i++)
     if (t->processes.at[i].process == process) return &t->processes.at[i];
   return NULL;
 }
 
-const DeviceInfo *items_device(const Items *t, uint32_t process, uint32_t device) {
+const DeviceInfo *events_device(const EventJoin *t, uint32_t process, uint32_t device) {
   for (int i = 0; i < t->devices.n; i++)
     if (t->devices.at[i].process == process && t->devices.at[i].device == device) return &t->devices.at[i];
   return NULL;
 }
 
-const char *items_thread_name(const Items *t, uint32_t process, uint32_t thread) {
+const char *events_thread_name(const EventJoin *t, uint32_t process, uint32_t thread) {
   for (int i = 0; i < t->threads.n; i++)
     if (t->threads.at[i].process == process && t->threads.at[i].thread == thread)
       return trace_text(t->reader, t->threads.at[i].name);
   return "";
 }
 
-const char *item_name(const Items *t, const Item *i) {
+const char *event_name(const EventJoin *t, const JoinedEvent *i) {
   static const char *const pageable[] = {"Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)",
                                          "Memcpy DtoD (Device -> Device)",   "Memcpy HtoH (Pageable -> Pageable)",
                                          "Memcpy PtoP (Device -> Device)",   "Memcpy"};
@@ -278,7 +278,7 @@ const char *lost_text(char out[800], int64_t count, const char *what) {
   return out;
 }
 
-void items_warnings(Items *t, FILE *out, const char *prefix) {
+void events_warnings(EventJoin *t, FILE *out, const char *prefix) {
   TraceEvent e;
   struct {
     TraceKind kind;

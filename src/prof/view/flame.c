@@ -21,7 +21,7 @@ typedef struct Frame {
 } Frame;
 
 typedef struct Flame {
-  Items *t;
+  EventJoin *t;
   Frame *root;
   Map *edges; /* parent's index + name -> Frame */
   Buf key;
@@ -64,7 +64,7 @@ static void finish(Flame *f, Frame *x) {
 
 /* ---- gathering --------------------------------------------------------------------------------------------------- */
 
-Symbols *samples_begin(Items *t) {
+Symbols *samples_begin(EventJoin *t) {
   TraceEvent e;
   Symbols *symbols = symbols_create();
   if (!symbols) context_out_of_memory(t->cx);
@@ -76,12 +76,12 @@ Symbols *samples_begin(Items *t) {
   trace_rewind(t->reader);
   return symbols;
 }
-bool samples_next(Items *t, TraceEvent *e) {
+bool samples_next(EventJoin *t, TraceEvent *e) {
   while (trace_next(t->reader, e))
     if (e->kind == TRACE_SAMPLE) return true;
   return false;
 }
-const char *sample_name(const Items *t, Symbols *symbols, const TraceEvent *e, uint32_t at) {
+const char *sample_name(const EventJoin *t, Symbols *symbols, const TraceEvent *e, uint32_t at) {
   uint64_t a = e->sample.stack[at];
   /* a return address is past its call */
   const char *name =
@@ -91,16 +91,16 @@ const char *sample_name(const Items *t, Symbols *symbols, const TraceEvent *e, u
 
 static void gather_cpu(Flame *f, Symbols *symbols) {
   TraceEvent e;
-  Items *t = f->t;
+  EventJoin *t = f->t;
   char text[400];
   while (samples_next(t, &e)) {
     Frame *x = f->root;
     if (t->processes.n > 1) {
-      const ProcessInfo *p = items_process(t, e.process);
+      const ProcessInfo *p = events_process(t, e.process);
       snprintf(text, sizeof text, "%.300s (%u)", p ? trace_text(t->reader, p->name) : "process", e.process);
       x = child_of(f, x, text);
     }
-    const char *thread = items_thread_name(t, e.process, e.thread);
+    const char *thread = events_thread_name(t, e.process, e.thread);
     if (*thread) x = child_of(f, x, thread);
     else {
       snprintf(text, sizeof text, e.thread == e.process ? "main thread" : "thread %u", e.thread);
@@ -112,24 +112,24 @@ static void gather_cpu(Flame *f, Symbols *symbols) {
 }
 
 static void gather_gpu(Flame *f) {
-  Nests nests = {.arena = f->t->arena};
+  IntervalStacks stacks = {.arena = f->t->arena};
   Map *names = map_create(f->t->arena, true);
   char text[600];
-  for (const Item *i; (i = items_next(f->t));) {
-    if (item_of_thread(i)) nests_open(&nests, i);
-    if (!item_is_activity(i)) continue;
+  for (const JoinedEvent *i; (i = events_next(f->t));) {
+    if (event_of_thread(i)) intervals_open(&stacks, i);
+    if (!event_is_activity(i)) continue;
     Frame *x = f->root;
     if (f->t->processes.n > 1) {
-      const ProcessInfo *p = items_process(f->t, i->process);
+      const ProcessInfo *p = events_process(f->t, i->process);
       snprintf(text, sizeof text, "%.300s (%u)", p ? trace_text(f->t->reader, p->name) : "process", i->process);
       x = child_of(f, x, text);
     }
-    Nest *n;
-    int depth = nests_launch(&nests, i, &n);
+    IntervalStack *n;
+    int depth = intervals_launch(&stacks, i, &n);
     for (int at = 0, most = DEEPEST - 4; at < depth && most; at++)
-      if (n->open[at].item.kind == TRACE_RANGE)
-        x = child_of(f, x, trace_text(f->t->reader, n->open[at].item.name)), most--;
-    const char *name = item_name(f->t, i), *known = i->kind == TRACE_KERNEL ? map_get(names, name) : name;
+      if (n->open[at].event.kind == TRACE_RANGE)
+        x = child_of(f, x, trace_text(f->t->reader, n->open[at].event.name)), most--;
+    const char *name = event_name(f->t, i), *known = i->kind == TRACE_KERNEL ? map_get(names, name) : name;
     if (!known) {
       known = arena_strdup(f->t->arena, name_legible(name, 70, text, sizeof text));
       map_put(names, arena_strdup(f->t->arena, name), (void *)known);
@@ -256,10 +256,10 @@ static void print_svg(Flame *f, FILE *out, const char *title, bool gpu) {
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
-static void run(Items *t, FILE *out, const ViewOptions *o, bool gpu, bool svg) {
+static void run(EventJoin *t, FILE *out, const ViewOptions *o, bool gpu, bool svg) {
   Flame f = {.t = t, .root = NEW(t->arena, Frame), .edges = map_create(t->arena, true)};
   f.root->name = "all";
-  if (!items_begin(t, BY_LAUNCH)) return;
+  if (!events_begin(t, BY_LAUNCH)) return;
   if (gpu && !t->has_gpu) {
     snprintf(t->error, sizeof t->error,
              "no GPU ran in this trace: there is no GPU time to show (the flame graph of CPU time needs samples)");
@@ -286,10 +286,10 @@ static void run(Items *t, FILE *out, const ViewOptions *o, bool gpu, bool svg) {
               gpu);
   else print_folded(out, NEW_N(t->arena, const Frame *, DEEPEST + 2), 0, f.root);
 }
-static void folded(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, false, false); }
-static void flame(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, false, true); }
-static void folded_gpu(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, true, false); }
-static void flame_gpu(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, true, true); }
+static void folded(EventJoin *t, FILE *out, const ViewOptions *o) { run(t, out, o, false, false); }
+static void flame(EventJoin *t, FILE *out, const ViewOptions *o) { run(t, out, o, false, true); }
+static void folded_gpu(EventJoin *t, FILE *out, const ViewOptions *o) { run(t, out, o, true, false); }
+static void flame_gpu(EventJoin *t, FILE *out, const ViewOptions *o) { run(t, out, o, true, true); }
 
 int view_folded(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
   return view_run(r, out, o, why, folded);

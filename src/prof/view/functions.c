@@ -23,7 +23,7 @@ typedef struct Function {
 } Function;
 
 typedef struct Functions {
-  Items *t;
+  EventJoin *t;
   Map *by_name;
   VEC(Function *) all, python;
   Map *by_process; /* process -> Function, without a name */
@@ -87,7 +87,7 @@ static int rows_of(int n, const ViewOptions *o) {
 }
 
 static const char *command_of(const Functions *f, int64_t process) {
-  const ProcessInfo *p = items_process(f->t, (uint32_t)process);
+  const ProcessInfo *p = events_process(f->t, (uint32_t)process);
   return p ? trace_text(f->t->reader, p->name) : "";
 }
 
@@ -122,7 +122,7 @@ static void print_rows(Functions *f, Function *const *all, int n, const char *he
 static void print_text(Functions *f, const ViewOptions *o, FILE *out) {
   if (!f->samples) {
     fputs("no CPU time was sampled: the program ran for less than a sample stands for, or sampling was off\n", out);
-    items_warnings(f->t, out, "note: ");
+    events_warnings(f->t, out, "note: ");
     return;
   }
   char text[32];
@@ -139,7 +139,7 @@ static void print_text(Functions *f, const ViewOptions *o, FILE *out) {
   if (f->has_interpreter && !f->python.n)
     fputs("note: of Python only the interpreter is seen; with --hz N it names its functions (Python 3.12 or later)\n",
           out);
-  items_warnings(f->t, out, "note: ");
+  events_warnings(f->t, out, "note: ");
 }
 
 static void put_rows(JsonWriter *w, const char *key, Function *const *all, int rows) {
@@ -180,9 +180,9 @@ static void print_json(Functions *f, const ViewOptions *o, FILE *out) {
   fputc('\n', out);
 }
 
-static void functions(Items *t, FILE *out, const ViewOptions *o) {
+static void functions(EventJoin *t, FILE *out, const ViewOptions *o) {
   Functions f = {.t = t, .by_name = map_create(t->arena, true), .by_process = map_create(t->arena, false)};
-  if (!items_begin(t, BY_TIME)) return;
+  if (!events_begin(t, BY_TIME)) return;
   if (t->counts[TRACE_SAMPLE]) {
     Symbols *symbols = samples_begin(t);
     for (TraceEvent e; samples_next(t, &e);) count(&f, symbols, &e);

@@ -1,4 +1,4 @@
-/* nest: which intervals of a thread are open, as its intervals pass by in the order of their starts. A stack a thread:
+/* Which intervals of a thread are open, as its intervals pass by in the order of their starts. A stack a thread:
  *
  *     time      0    2    4    6    8   10
  *     range     [=========================]      open: range
@@ -11,19 +11,19 @@
  */
 #include "prof/view/views.h"
 
-Nest *nests_get(Nests *all, uint32_t process, uint32_t thread) {
+IntervalStack *intervals_get(IntervalStacks *all, uint32_t process, uint32_t thread) {
   uint32_t key[2] = {process, thread};
   if (!all->by_thread) all->by_thread = map_create(all->arena, true);
-  Nest *n = map_get_n(all->by_thread, (char *)key, sizeof key);
+  IntervalStack *n = map_get_n(all->by_thread, (char *)key, sizeof key);
   if (n) return n;
-  n = NEW(all->arena, Nest);
+  n = NEW(all->arena, IntervalStack);
   n->process = process, n->thread = thread, n->row = -1;
   map_put_n(all->by_thread, arena_copy(all->arena, key, sizeof key), sizeof key, n);
   return n;
 }
 
 /* Takes away open[at]: mostly the last. */
-static void take(Nests *all, Nest *n, int at) {
+static void take(IntervalStacks *all, IntervalStack *n, int at) {
   Open o = n->open[at];
   memmove(&n->open[at], &n->open[at + 1], (size_t)(n->n - 1 - at) * sizeof *n->open);
   n->open[n->n - 1] = o;
@@ -31,14 +31,14 @@ static void take(Nests *all, Nest *n, int at) {
   n->n--;
 }
 
-Open *nests_open(Nests *all, const Item *i) {
-  Nest *n = nests_get(all, i->process, i->thread);
+Open *intervals_open(IntervalStacks *all, const JoinedEvent *i) {
+  IntervalStack *n = intervals_get(all, i->process, i->thread);
   for (int at = n->n - 1; at >= 0; at--)
-    if (n->open[at].item.end <= i->start) take(all, n, at);
+    if (n->open[at].event.end <= i->start) take(all, n, at);
   int64_t from = i->start;
   for (int at = n->n - 1; at >= 0 && from < i->end; at--) {
     Open *around = &n->open[at];
-    int64_t to = i->end < around->item.end ? i->end : around->item.end;
+    int64_t to = i->end < around->event.end ? i->end : around->event.end;
     if (to > from) around->covered += to - from, from = to;
   }
   if (n->n == n->cap) {
@@ -47,24 +47,24 @@ Open *nests_open(Nests *all, const Item *i) {
     if (n->n) memcpy(more, n->open, (size_t)n->n * sizeof *more);
     n->open = more, n->cap = cap;
   }
-  n->open[n->n] = (Open){.item = *i, .row = -1};
+  n->open[n->n] = (Open){.event = *i, .row = -1};
   return &n->open[n->n++];
 }
 
-int nests_launch(Nests *all, const Item *activity, Nest **out) {
+int intervals_launch(IntervalStacks *all, const JoinedEvent *activity, IntervalStack **out) {
   *out = NULL;
   if (!activity->has_call) return -1;
-  Nest *n = *out = nests_get(all, activity->process, activity->call_thread);
+  IntervalStack *n = *out = intervals_get(all, activity->process, activity->call_thread);
   for (int at = n->n - 1; at >= 0; at--)
-    if (n->open[at].item.kind == TRACE_CALL && n->open[at].item.correlation == activity->correlation) return at;
+    if (n->open[at].event.kind == TRACE_CALL && n->open[at].event.correlation == activity->correlation) return at;
   return -1;
 }
 
-void nests_close_all(Nests *all) {
+void intervals_close_all(IntervalStacks *all) {
   if (!all->by_thread) return;
   for (int i = 0; i < map_count(all->by_thread); i++) {
     void *n;
     map_entry(all->by_thread, i, NULL, &n);
-    for (int at = ((Nest *)n)->n - 1; at >= 0; at--) take(all, n, at);
+    for (int at = ((IntervalStack *)n)->n - 1; at >= 0; at--) take(all, n, at);
   }
 }

@@ -1,11 +1,11 @@
 /* measure: the figures that advice rests on. Three passes over the trace:
  *
- *     1  by time     when GPUs were busy at all: the stretch to look at, without a start-up in which a framework loads
+ *     1  by time     when GPUs were busy at all: the region to look at, without a start-up in which a framework loads
  * its libraries 2  by launch   waits, by call, range and the copy before them; kernels by name, beside what launched
  * them; copies 3  by time     gaps in which a GPU had nothing to do, and what the thread that ended the gap did
  * meanwhile; what ran beside what
  *
- * The five bottlenecks divide the stretch: a moment in which a GPU ran a kernel of the network alone is the network's;
+ * The five bottlenecks divide the region: a moment in which a GPU ran a kernel of the network alone is the network's;
  * another in which it ran something is compute's or memory's, by what the kernel does; a gap that ended with input from
  * the host is data loading's, and any other gap is overhead. Where flops and bytes of a launch are known (our own
  * launches) and the device's peaks too, the roofline says which of the two bounds it; else its name does: matrix
@@ -51,15 +51,15 @@ typedef struct Gap {
   int64_t start, end, before;
 } Gap; /* before: activities that had begun */
 
-static void stretch(Measured *m) {
+static void region(Measured *m) {
   Gap longest[KEPT_GAPS] = {0};
   int64_t until = 0, n = 0;
   bool seen[64] = {false};
   VEC(Gap) loads = {0};
-  for (const Item *i; (i = items_next(m->t));) {
+  for (const JoinedEvent *i; (i = events_next(m->t));) {
     if (m->gpu && i->kind == TRACE_CALL && strstr(trace_text(m->t->reader, i->name), "Load"))
       vec_push(m->t->arena, &loads, (Gap){i->start, i->end, n});
-    bool counts = m->gpu ? item_is_activity(i)
+    bool counts = m->gpu ? event_is_activity(i)
                          : i->kind == TRACE_KERNEL ||
                                (i->kind == TRACE_CALL && (i->sub == CALL_LAUNCH || i->sub == CALL_COMPILE));
     if (!counts) continue;
@@ -106,10 +106,10 @@ typedef struct ThreadState {
 
 static const char *keep(Measured *m, const char *text) { return *text ? intern_z(m->t->cx, text) : ""; }
 
-static int waits_of(Measured *m, const Item *i, const char *range, const ThreadState *s) {
+static int waits_of(Measured *m, const JoinedEvent *i, const char *range, const ThreadState *s) {
   char key[1200];
   bool own = i->sub == CALL_COPY_SYNC, alloc = i->sub == CALL_ALLOC || i->sub == CALL_FREE;
-  const char *name = item_name(m->t, i), *copy_call = own ? name : alloc ? NULL : s->copy_call;
+  const char *name = event_name(m->t, i), *copy_call = own ? name : alloc ? NULL : s->copy_call;
   int n = snprintf(key, sizeof key, "%.500s\n%.500s\n%s\n%d", name, range, copy_call ? copy_call : "",
                    own || !copy_call ? -1 : (int)s->copy);
   int *at = map_get(m->wait_by, key);
@@ -126,8 +126,8 @@ static int waits_of(Measured *m, const Item *i, const char *range, const ThreadS
   return *at;
 }
 
-static KernelSum *kernel_of(Measured *m, const Item *i) {
-  const char *name = item_name(m->t, i);
+static KernelSum *kernel_of(Measured *m, const JoinedEvent *i) {
+  const char *name = event_name(m->t, i);
   int *at = map_get(m->kernel_by, name);
   if (!at) {
     at = NEW(m->t->arena, int);
@@ -143,34 +143,35 @@ static KernelSum *kernel_of(Measured *m, const Item *i) {
   return &m->kernel.at[*at];
 }
 
-static const char *range_around(Measured *m, const Nest *n, int depth) {
+static const char *range_around(Measured *m, const IntervalStack *n, int depth) {
   for (int at = depth - 1; at >= 0; at--)
-    if (n->open[at].item.kind == TRACE_RANGE) return trace_text(m->t->reader, n->open[at].item.name);
+    if (n->open[at].event.kind == TRACE_RANGE) return trace_text(m->t->reader, n->open[at].event.name);
   return "";
 }
-static bool in_a_call(const Nest *n, int depth) { /* the driver's call inside of the runtime's is the same wait */
+static bool in_a_call(const IntervalStack *n,
+                      int depth) { /* the driver's call inside of the runtime's is the same wait */
   for (int at = 0; at < depth; at++)
-    if (n->open[at].item.kind == TRACE_CALL) return true;
+    if (n->open[at].event.kind == TRACE_CALL) return true;
   return false;
 }
-static bool may_wait(const Item *i) {
+static bool may_wait(const JoinedEvent *i) {
   return i->kind == TRACE_CALL &&
          (i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC || i->sub == CALL_ALLOC || i->sub == CALL_FREE);
 }
-static bool inside(const Measured *m, const Item *i) { return i->start >= m->from && i->start <= m->to; }
+static bool inside(const Measured *m, const JoinedEvent *i) { return i->start >= m->from && i->start <= m->to; }
 
 /* A kernel's bound by the roofline, where work and peaks are known. */
-static void judge(Measured *m, KernelSum *k, const Item *i) {
+static void judge(Measured *m, KernelSum *k, const JoinedEvent *i) {
   if (k->bound == BOUND_NETWORK || i->flops + i->bytes <= 0) return;
-  const DeviceInfo *d = items_device(m->t, i->process, i->device);
+  const DeviceInfo *d = events_device(m->t, i->process, i->device);
   double ridge = d && d->bandwidth > 0 && d->flops > 0 ? d->flops / d->bandwidth : 10;
   k->bound = i->bytes <= 0 || i->flops / i->bytes > ridge ? BOUND_COMPUTE : BOUND_MEMORY, k->known = true;
 }
 
-static void count_kernel(Measured *m, const Item *i) {
+static void count_kernel(Measured *m, const JoinedEvent *i) {
   KernelSum *k = kernel_of(m, i);
   int64_t took = i->end - i->start, call = i->call_end - i->call_start;
-  const DeviceInfo *d = items_device(m->t, i->process, i->device);
+  const DeviceInfo *d = events_device(m->t, i->process, i->device);
   const uint32_t *g = i->kernel.grid;
   judge(m, k, i);
   k->count++, k->total += took, k->flops += i->flops, k->bytes += i->bytes;
@@ -182,17 +183,17 @@ static void count_kernel(Measured *m, const Item *i) {
 }
 
 static void by_launch(Measured *m) {
-  Nests nests = {.arena = m->t->arena};
+  IntervalStacks stacks = {.arena = m->t->arena};
   VEC(ThreadState) states = {0};
-  for (const Item *i; (i = items_next(m->t));) {
-    if (item_is_activity(i)) {
+  for (const JoinedEvent *i; (i = events_next(m->t));) {
+    if (event_is_activity(i)) {
       if (!inside(m, i)) continue;
       if (i->kind == TRACE_KERNEL) count_kernel(m, i);
       if (i->kind == TRACE_COPY) {
         CopySum *c = &m->copies[i->sub <= COPY_UNKNOWN ? i->sub : COPY_UNKNOWN];
         c->count++, c->total += i->end - i->start, c->bytes += i->moved;
         if (i->pageable) c->pageable++, c->pageable_total += i->end - i->start, c->pageable_bytes += i->moved;
-        Nest *n = i->has_call ? nests_get(&nests, i->process, i->call_thread) : NULL;
+        IntervalStack *n = i->has_call ? intervals_get(&stacks, i->process, i->call_thread) : NULL;
         if (!n || n->row < 0) continue;
         ThreadState *s = &states.at[n->row];
         if (s->copy_correlation == i->correlation) s->copy = i->sub, s->bytes = i->moved;
@@ -203,9 +204,9 @@ static void by_launch(Measured *m) {
       }
       continue;
     }
-    if (!item_of_thread(i)) continue;
-    Open *o = nests_open(&nests, i);
-    Nest *n = nests_get(&nests, i->process, i->thread);
+    if (!event_of_thread(i)) continue;
+    Open *o = intervals_open(&stacks, i);
+    IntervalStack *n = intervals_get(&stacks, i->process, i->thread);
     int depth = (int)(o - n->open);
     if (n->row < 0) n->row = states.n, vec_push(m->t->arena, &states, (ThreadState){.wait = -1});
     ThreadState *s = &states.at[n->row];
@@ -226,7 +227,7 @@ static void by_launch(Measured *m) {
     }
     if (!nested) { /* what the next wait comes right after */
       bool copy = i->sub == CALL_COPY;
-      s->copy_call = copy ? keep(m, item_name(m->t, i)) : NULL, s->copy_correlation = copy ? i->correlation : 0,
+      s->copy_call = copy ? keep(m, event_name(m->t, i)) : NULL, s->copy_correlation = copy ? i->correlation : 0,
       s->copy = COPY_UNKNOWN, s->bytes = 0;
     }
     if (!inside(m, i)) continue;
@@ -268,18 +269,18 @@ static void doing(Measured *m, const char *what, const char *range, int64_t ns) 
 static const char program[] = "the program's own code, outside of CUDA calls";
 
 /* A gap of a GPU, from `from` to the start of i. */
-static void gap(Measured *m, Nests *nests, Gpu *g, const Item *i, int64_t from, Thread **threads) {
+static void gap(Measured *m, IntervalStacks *stacks, Gpu *g, const JoinedEvent *i, int64_t from, Thread **threads) {
   int64_t to = i->start, length = to - from;
   m->idle += length, m->gaps++;
   if (length > m->longest_gap) m->longest_gap = length, m->longest_gap_at = from;
-  Nest *n = i->has_call ? nests_get(nests, i->process, i->call_thread) : NULL;
+  IntervalStack *n = i->has_call ? intervals_get(stacks, i->process, i->call_thread) : NULL;
   const char *range = "";
   /* What the thread did that ended the gap. Its launch of i may have ended, and what came after is not the gap's. */
   int64_t until = i->has_call && i->call_end < to ? i->call_end : to, in_calls = 0;
   if (n && until > from) {
     for (int at = 0; at < n->n; at++) /* the innermost that was open all the while */
-      if (n->open[at].item.kind == TRACE_RANGE && n->open[at].item.start <= from)
-        range = trace_text(m->t->reader, n->open[at].item.name);
+      if (n->open[at].event.kind == TRACE_RANGE && n->open[at].event.start <= from)
+        range = trace_text(m->t->reader, n->open[at].event.name);
     Thread *s = n->row >= 0 ? threads[n->row] : NULL;
     for (int64_t k = s ? (s->n > RECENT ? s->n - RECENT : 0) : 0; s && k < s->n; k++) {
       Recent *r = &s->call[k % RECENT];
@@ -305,16 +306,16 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void by_time(Measured *m) {
-  Nests nests = {.arena = m->t->arena};
+  IntervalStacks stacks = {.arena = m->t->arena};
   Gpu gpus[64];
   VEC(Thread *) threads = {0};
   int waits_seen = 0, last_wait = -1;
   int64_t last_wait_end = 0;
   for (int k = 0; k < 64; k++) gpus[k] = (Gpu){m->from, m->from, m->from, m->from, -1, 0};
-  for (const Item *i; (i = items_next(m->t));) {
-    if (item_of_thread(i)) {
-      Open *o = nests_open(&nests, i);
-      Nest *n = nests_get(&nests, i->process, i->thread);
+  for (const JoinedEvent *i; (i = events_next(m->t));) {
+    if (event_of_thread(i)) {
+      Open *o = intervals_open(&stacks, i);
+      IntervalStack *n = intervals_get(&stacks, i->process, i->thread);
       int depth = (int)(o - n->open);
       if (i->kind != TRACE_CALL) continue;
       bool nested = in_a_call(n, depth);
@@ -328,15 +329,15 @@ static void by_time(Measured *m) {
         n->row = threads.n, vec_push(m->t->arena, &threads, fresh);
       }
       Thread *s = threads.at[n->row];
-      s->call[s->n++ % RECENT] = (Recent){i->start, i->end, keep(m, item_name(m->t, i))};
+      s->call[s->n++ % RECENT] = (Recent){i->start, i->end, keep(m, event_name(m->t, i))};
       continue;
     }
-    if (!item_is_activity(i) || i->end <= m->from || i->start > m->to) continue;
+    if (!event_is_activity(i) || i->end <= m->from || i->start > m->to) continue;
     Gpu *g = &gpus[i->device % 64];
     int64_t start = most(i->start, m->from);
     if (start > g->until) {
       g->wait = last_wait, g->wait_end = last_wait_end;
-      gap(m, &nests, g, i, g->until, threads.at);
+      gap(m, &stacks, g, i, g->until, threads.at);
     }
     int64_t fresh = most(0, i->end - most(start, g->until)); /* ns in which nothing else had run so far */
     m->busy += fresh;
@@ -372,7 +373,7 @@ static void by_time(Measured *m) {
     }
 }
 
-/* Without a GPU: kernels of our own devices ran on the thread that launched them; the rest of the stretch is overhead.
+/* Without a GPU: kernels of our own devices ran on the thread that launched them; the rest of the region is overhead.
  */
 static void on_cpu(Measured *m) {
   int64_t kernels = 0;
@@ -383,17 +384,17 @@ static void on_cpu(Measured *m) {
   m->bound[BOUND_OVERHEAD] += m->idle;
 }
 
-bool view_measure(Items *t, Measured *m) {
+bool view_measure(EventJoin *t, Measured *m) {
   *m = (Measured){.t = t};
   m->wait_by = map_create(t->arena, true), m->kernel_by = map_create(t->arena, true),
   m->doing_by = map_create(t->arena, true);
-  if (!items_begin(t, BY_TIME)) return false;
+  if (!events_begin(t, BY_TIME)) return false;
   m->gpu = t->has_gpu;
-  stretch(m);
-  if (t->error[0] || !items_begin(t, BY_LAUNCH)) return false;
+  region(m);
+  if (t->error[0] || !events_begin(t, BY_LAUNCH)) return false;
   by_launch(m);
   if (t->error[0] || !m->gpu) return on_cpu(m), !t->error[0];
-  if (!items_begin(t, BY_TIME)) return false;
+  if (!events_begin(t, BY_TIME)) return false;
   by_time(m);
   return !t->error[0];
 }

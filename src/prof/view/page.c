@@ -2,7 +2,7 @@
  * JSON in its middle.
  *
  * The page holds its events as one list of integers in the order of time (eight an event: see COLUMNS), so that it is
- * written as it is read and a hundred thousand events are some megabytes. Behind them, thread by thread, stand the
+ * written as it is read and a hundred thousand events are some megabytes. After them, thread by thread, stand the
  * functions that samples of the CPU found (sample_spans.c). A page is for looking at: of more than
  * MOST_EVENTS the shortest are left out, and the page says how many and how much time they stand for. The first pass
  * counts durations to find where to cut; the second writes.
@@ -24,7 +24,7 @@ typedef struct Numbering { /* texts by number, in the order in which they were m
 } Numbering;
 
 typedef struct Page {
-  Items *t;
+  EventJoin *t;
   JsonWriter w;
   Tracks tracks;
   Map *group_numbers;
@@ -58,7 +58,7 @@ static int bucket_of(int64_t ns) {
   return at < BUCKETS ? at : BUCKETS - 1;
 }
 
-static bool is_interval(const Item *i) { return item_of_thread(i) || item_is_activity(i); }
+static bool is_interval(const JoinedEvent *i) { return event_of_thread(i) || event_is_activity(i); }
 
 static void choose_cut(Page *p) {
   int64_t n = 0;
@@ -72,7 +72,7 @@ static void choose_cut(Page *p) {
   }
 }
 
-static bool keeps(Page *p, const Item *i) {
+static bool keeps(Page *p, const JoinedEvent *i) {
   int b = bucket_of(i->end - i->start);
   if (b > p->cut) return true;
   /* At random, and the same each time: every so-manieth would fall in step with what a program does again and again. */
@@ -80,7 +80,7 @@ static bool keeps(Page *p, const Item *i) {
 }
 
 /* What hovering shows besides name and times. */
-static int detail_of(Page *p, const Item *i) {
+static int detail_of(Page *p, const JoinedEvent *i) {
   char text[700], size[32];
   size_t n = 0;
   double seconds = (double)(i->end - i->start) / 1e9;
@@ -111,7 +111,7 @@ static int detail_of(Page *p, const Item *i) {
 
 enum { KIND_KERNEL = 3, KIND_CPU_KERNEL = 7, KIND_SAMPLES = 8 };
 /* As the page's script names them. */
-static int kind_of(const Item *i) {
+static int kind_of(const JoinedEvent *i) {
   switch (i->kind) {
     case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? 2 : i->sub == CALL_LAUNCH ? 1 : 0;
     case TRACE_KERNEL: return i->on_gpu ? KIND_KERNEL : KIND_CPU_KERNEL;
@@ -149,7 +149,7 @@ static void put_row(Page *p, const Track *k, int64_t start, int64_t end, int nam
   p->last = start;
 }
 
-static void put_event(Page *p, const Item *i) {
+static void put_event(Page *p, const JoinedEvent *i) {
   int64_t end;
   Track *k = tracks_place(&p->tracks, i, &end);
   if (k->depth > DEEPEST) { /* nobody sees these */
@@ -157,7 +157,7 @@ static void put_event(Page *p, const Item *i) {
     return;
   }
   announce(p, k);
-  put_row(p, k, i->start, end, number_of(&p->names, item_name(p->t, i)), k->depth - 1, kind_of(i));
+  put_row(p, k, i->start, end, number_of(&p->names, event_name(p->t, i)), k->depth - 1, kind_of(i));
   json_put_int(&p->w, NULL, detail_of(p, i));
   json_put_unsigned(&p->w, NULL, i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0);
 }
@@ -189,8 +189,8 @@ static void put_points(Page *p) {
   JsonWriter *w = &p->w;
   int64_t *in_use = NULL;
   put_array(w, "memory");
-  if (p->t->counts[TRACE_MEMORY] && items_begin(p->t, BY_TIME))
-    for (const Item *i; (i = items_next(p->t));) {
+  if (p->t->counts[TRACE_MEMORY] && events_begin(p->t, BY_TIME))
+    for (const JoinedEvent *i; (i = events_next(p->t));) {
       if (i->kind != TRACE_MEMORY) continue;
       TrackGroup *g =
           i->memory.pinned ? tracks_process(&p->tracks, i->process) : tracks_device(&p->tracks, i->process, i->device);
@@ -206,9 +206,9 @@ static void put_points(Page *p) {
     }
   json_end_array(w);
   put_array(w, "notes");
-  if ((p->t->counts[TRACE_NOTE] || p->t->counts[TRACE_LOST]) && items_begin(p->t, BY_TIME)) {
+  if ((p->t->counts[TRACE_NOTE] || p->t->counts[TRACE_LOST]) && events_begin(p->t, BY_TIME)) {
     int n = 0;
-    for (const Item *i; (i = items_next(p->t)) && n < 1000;) {
+    for (const JoinedEvent *i; (i = events_next(p->t)) && n < 1000;) {
       if (i->kind != TRACE_NOTE && i->kind != TRACE_LOST) continue;
       char text[800];
       const char *name = trace_text(p->t->reader, i->name);
@@ -280,15 +280,15 @@ static const char template_text[] =
 #include "page.html.inc"
     ;
 
-static void page(Items *t, FILE *out, const ViewOptions *o) {
+static void page(EventJoin *t, FILE *out, const ViewOptions *o) {
   Page p = {.t = t,
             .w = {.file = out},
             .tracks = {.arena = t->arena},
             .names = {.arena = t->arena},
             .details = {.arena = t->arena}};
   p.group_numbers = map_create(t->arena, false);
-  if (!items_begin(t, BY_TIME)) return;
-  for (const Item *i; (i = items_next(t));)
+  if (!events_begin(t, BY_TIME)) return;
+  for (const JoinedEvent *i; (i = events_next(t));)
     if (is_interval(i)) p.histogram[bucket_of(i->end - i->start)]++;
   if (t->error[0]) return;
   choose_cut(&p);
@@ -309,8 +309,8 @@ static void page(Items *t, FILE *out, const ViewOptions *o) {
   put_array(w, "events");
   p.last = p.first;
   number_of(&p.details, ""); /* 0: none */
-  if (!items_begin(t, BY_TIME)) return;
-  for (const Item *i; (i = items_next(t));) {
+  if (!events_begin(t, BY_TIME)) return;
+  for (const JoinedEvent *i; (i = events_next(t));) {
     if (!is_interval(i)) continue;
     if (keeps(&p, i)) put_event(&p, i);
     else p.dropped++, p.dropped_ns += i->end - i->start;

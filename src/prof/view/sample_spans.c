@@ -22,7 +22,7 @@ typedef struct Sample {
 } Sample;
 
 typedef struct Spans {
-  Items *t;
+  EventJoin *t;
   VEC(Sample) samples;
   Map *names;
   void (*put)(void *arg, const SampleSpan *s);
@@ -47,7 +47,7 @@ static int by_thread_and_time(const void *x, const void *y) {
 }
 
 /* The next one that is looked at, without its frames. */
-static bool next_sample(Items *t, int64_t *n, TraceEvent *e, Sample *out) {
+static bool next_sample(EventJoin *t, int64_t *n, TraceEvent *e, Sample *out) {
   int64_t stride = t->counts[TRACE_SAMPLE] / MOST_SAMPLES + 1;
   while (samples_next(t, e)) {
     bool damaged = e->sample.depth > TRACE_STACK || e->start <= 0 || e->start >> LATEST_BIT;
@@ -59,7 +59,7 @@ static bool next_sample(Items *t, int64_t *n, TraceEvent *e, Sample *out) {
   return false;
 }
 
-void sample_times(Items *t, int64_t *first, int64_t *last) {
+void sample_times(EventJoin *t, int64_t *first, int64_t *last) {
   Sample x;
   TraceEvent e;
   trace_rewind(t->reader);
@@ -70,7 +70,7 @@ void sample_times(Items *t, int64_t *first, int64_t *last) {
 }
 
 static void gather(Spans *s) {
-  Items *t = s->t;
+  EventJoin *t = s->t;
   Symbols *symbols = samples_begin(t);
   Sample x;
   TraceEvent e;
@@ -90,7 +90,7 @@ static void close_to(Spans *s, int depth, int64_t end) {
   }
 }
 
-void sample_spans(Items *t, void (*put)(void *arg, const SampleSpan *s), void *arg) {
+void sample_spans(EventJoin *t, void (*put)(void *arg, const SampleSpan *s), void *arg) {
   Spans s = {.t = t, .put = put, .arg = arg, .names = map_create(t->arena, true)};
   gather(&s);
   if (!s.samples.n) return;

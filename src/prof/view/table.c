@@ -24,7 +24,7 @@ typedef struct Row {
 } Row;
 
 typedef struct Table {
-  Items *t;
+  EventJoin *t;
   const ViewOptions *o;
   Map *by_key;
   VEC(Row) rows;
@@ -32,13 +32,14 @@ typedef struct Table {
   int64_t self_cpu, self_cuda;
 } Table;
 
-static int row_of(Table *v, const Item *i) {
+static int row_of(Table *v, const JoinedEvent *i) {
   RowKind kind = i->kind == TRACE_RANGE    ? ROW_RANGE
                  : i->kind == TRACE_CALL   ? ROW_CALL
                  : i->kind == TRACE_KERNEL ? ROW_KERNEL
                  : i->kind == TRACE_COPY   ? ROW_COPY
                                            : ROW_FILL;
-  const char *name = item_name(v->t, i), *shapes = v->o->shapes && i->shapes ? trace_text(v->t->reader, i->shapes) : "";
+  const char *name = event_name(v->t, i),
+             *shapes = v->o->shapes && i->shapes ? trace_text(v->t->reader, i->shapes) : "";
   v->key.n = 0;
   buf_printf(&v->key, "%d%d%s", kind, i->on_gpu, name);
   buf_putc(&v->key, '\n'), buf_puts(&v->key, shapes);
@@ -56,16 +57,16 @@ static int row_of(Table *v, const Item *i) {
   return *at;
 }
 
-static bool again(const Nest *n, int at) { /* whether its row is open further out */
+static bool again(const IntervalStack *n, int at) { /* whether its row is open further out */
   for (int i = 0; i < at; i++)
     if (n->open[i].row == n->open[at].row) return true;
   return false;
 }
 
-static void closed(void *view, Nest *n, const Open *o) {
+static void closed(void *view, IntervalStack *n, const Open *o) {
   Table *v = view;
   Row *r = &v->rows.at[o->row];
-  int64_t took = o->item.end - o->item.start, self = took - o->covered;
+  int64_t took = o->event.end - o->event.start, self = took - o->covered;
   r->self_cpu += self > 0 ? self : 0, v->self_cpu += self > 0 ? self : 0;
   bool outer = true;
   for (int i = 0; i < n->n - 1; i++) outer &= n->open[i].row != o->row;
@@ -73,24 +74,24 @@ static void closed(void *view, Nest *n, const Open *o) {
 }
 
 static void gather(Table *v) {
-  Nests nests = {.arena = v->t->arena, .closed = closed, .view = v};
-  for (const Item *i; (i = items_next(v->t));) {
-    if (!item_of_thread(i) && !item_is_activity(i)) continue;
+  IntervalStacks stacks = {.arena = v->t->arena, .closed = closed, .view = v};
+  for (const JoinedEvent *i; (i = events_next(v->t));) {
+    if (!event_of_thread(i) && !event_is_activity(i)) continue;
     int row = row_of(v, i);
     Row *r = &v->rows.at[row];
     r->calls++, r->flops += i->flops, r->bytes += i->bytes;
     if (i->kind == TRACE_COPY || i->kind == TRACE_FILL) r->moved += (double)i->moved;
-    if (item_of_thread(i)) {
-      nests_open(&nests, i)->row = row;
+    if (event_of_thread(i)) {
+      intervals_open(&stacks, i)->row = row;
       continue;
     }
     int64_t took = i->end - i->start;
     r->self_cuda += took, r->cuda += took, v->self_cuda += took;
-    Nest *n;
-    for (int at = nests_launch(&nests, i, &n); at >= 0; at--)
+    IntervalStack *n;
+    for (int at = intervals_launch(&stacks, i, &n); at >= 0; at--)
       if (!again(n, at)) v->rows.at[n->open[at].row].cuda += took;
   }
-  nests_close_all(&nests);
+  intervals_close_all(&stacks);
 }
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
@@ -181,7 +182,7 @@ static void print_text(Table *v, const Sorted *s, int n, FILE *out) {
   if (n < v->rows.n) fprintf(out, "%d of %d rows\n", n, v->rows.n);
   fprintf(out, "Self CPU time total: %s\n", time_text(text, (double)v->self_cpu));
   if (gpu) fprintf(out, "Self CUDA time total: %s\n", time_text(text, (double)v->self_cuda));
-  items_warnings(v->t, out, "note: ");
+  events_warnings(v->t, out, "note: ");
 }
 
 static void print_json(Table *v, const Sorted *s, int n, FILE *out) {
@@ -219,7 +220,7 @@ static void print_json(Table *v, const Sorted *s, int n, FILE *out) {
   fputc('\n', out);
 }
 
-static void table(Items *t, FILE *out, const ViewOptions *o) {
+static void table(EventJoin *t, FILE *out, const ViewOptions *o) {
   Table v = {.t = t, .o = o, .by_key = map_create(t->arena, true)};
   const char *sort = o->sort;
   bool known = !sort;
@@ -230,7 +231,7 @@ static void table(Items *t, FILE *out, const ViewOptions *o) {
              sort);
     return;
   }
-  if (!items_begin(t, BY_LAUNCH)) return;
+  if (!events_begin(t, BY_LAUNCH)) return;
   gather(&v);
   buf_destroy(&v.key);
   if (t->error[0]) return;

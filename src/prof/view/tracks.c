@@ -28,7 +28,7 @@ static TrackGroup *group_of(Tracks *t, bool gpu, uint32_t process, uint32_t devi
 TrackGroup *tracks_process(Tracks *t, uint32_t process) { return group_of(t, false, process, 0); }
 TrackGroup *tracks_device(Tracks *t, uint32_t process, uint32_t device) { return group_of(t, true, process, device); }
 
-static Track *new_lane(Tracks *t, TrackGroup *g, const Item *i, int lane) {
+static Track *new_lane(Tracks *t, TrackGroup *g, const JoinedEvent *i, int lane) {
   Track *k = NEW(t->arena, Track);
   *k = (Track){.group = g,
                .thread = g->gpu ? 0 : i->thread,
@@ -41,8 +41,8 @@ static Track *new_lane(Tracks *t, TrackGroup *g, const Item *i, int lane) {
   return k;
 }
 
-static Track *first_lane(Tracks *t, const Item *i) {
-  bool gpu = item_is_activity(i);
+static Track *first_lane(Tracks *t, const JoinedEvent *i) {
+  bool gpu = event_is_activity(i);
   uint64_t key[3] = {(uint64_t)i->process << 1 | gpu, gpu ? i->device : i->thread, gpu ? i->stream : 0};
   TrackGroup *g = gpu ? tracks_device(t, i->process, i->device) : tracks_process(t, i->process);
   Track *k = map_get_n(t->tracks, (char *)key, sizeof key);
@@ -57,7 +57,7 @@ Track *tracks_samples(Tracks *t, uint32_t process, uint32_t thread) {
   TrackGroup *g = tracks_process(t, process);
   Track *k = map_get_n(t->tracks, (char *)key, sizeof key), *beside = map_get_n(t->tracks, (char *)own, sizeof own);
   if (k) return k;
-  k = new_lane(t, g, &(Item){.process = process, .thread = thread}, MOST_LANES - 1);
+  k = new_lane(t, g, &(JoinedEvent){.process = process, .thread = thread}, MOST_LANES - 1);
   k->lane = 0, k->of_samples = true;
   if (beside) k->sort = beside->sort + MOST_LANES - 1;
   map_put_n(t->tracks, arena_copy(t->arena, key, sizeof key), sizeof key, k);
@@ -74,13 +74,13 @@ static void push(Tracks *t, Track *k, int64_t end) {
   k->ends[k->depth++] = end;
 }
 
-Track *tracks_place(Tracks *t, const Item *i, int64_t *end) {
+Track *tracks_place(Tracks *t, const JoinedEvent *i, int64_t *end) {
   *end = i->end;
   for (Track *k = first_lane(t, i);; k = k->next) {
     while (k->depth && k->ends[k->depth - 1] <= i->start) k->depth--;
     int64_t room = k->depth ? k->ends[k->depth - 1] : *end;
-    bool last = k->lane == MOST_LANES - 1, nests = !k->group->gpu && *end - room <= CLOCK_SLACK;
-    if (!k->depth || nests || last) {
+    bool last = k->lane == MOST_LANES - 1, nested = !k->group->gpu && *end - room <= CLOCK_SLACK;
+    if (!k->depth || nested || last) {
       if (*end > room) *end = room;
       return push(t, k, *end), k;
     }
@@ -88,8 +88,8 @@ Track *tracks_place(Tracks *t, const Item *i, int64_t *end) {
   }
 }
 
-const char *track_group_name(const Items *t, const TrackGroup *g, char *text, size_t size) {
-  const ProcessInfo *p = items_process(t, g->process);
+const char *track_group_name(const EventJoin *t, const TrackGroup *g, char *text, size_t size) {
+  const ProcessInfo *p = events_process(t, g->process);
   const char *command = p ? trace_text(t->reader, p->name) : "";
   if (!g->gpu) { /* "python3 train.py ...": without folders of the program, and not all of its arguments */
     const char *space = strchr(command, ' '), *name = command;
@@ -97,7 +97,7 @@ const char *track_group_name(const Items *t, const TrackGroup *g, char *text, si
       if (*p == '/' && p[1] && p + 1 != space) name = p + 1;
     snprintf(text, size, strlen(name) > 90 ? "%.88s ..." : "%s", *name ? name : "process");
   } else {
-    const DeviceInfo *d = items_device(t, g->process, g->device);
+    const DeviceInfo *d = events_device(t, g->process, g->device);
     int n = snprintf(text, size, "GPU %u%s%s", g->device, d ? " " : "", d ? trace_text(t->reader, d->name) : "");
     if (t->processes.n > 1 && n > 0 && (size_t)n < size)
       snprintf(text + n, size - (size_t)n, ", process %u", g->process);
@@ -105,8 +105,8 @@ const char *track_group_name(const Items *t, const TrackGroup *g, char *text, si
   return text;
 }
 
-const char *track_name(const Items *t, const Track *k, char *text, size_t size) {
-  const char *name = k->group->gpu ? "" : items_thread_name(t, k->group->process, k->thread);
+const char *track_name(const EventJoin *t, const Track *k, char *text, size_t size) {
+  const char *name = k->group->gpu ? "" : events_thread_name(t, k->group->process, k->thread);
   int n = k->group->gpu ? snprintf(text, size, "stream %llu", (unsigned long long)k->stream)
           : *name       ? snprintf(text, size, "%s", name)
           : k->thread   ? snprintf(text, size, k->thread == k->group->process ? "main thread" : "thread %u", k->thread)

@@ -36,10 +36,10 @@ TrackGroup *tracks_process(Tracks *t, uint32_t process);
 TrackGroup *tracks_device(Tracks *t, uint32_t process, uint32_t device);
 /* The track for an interval, which must not start before the last one that was placed. *end: where to end it so that
  * all is nested; the track's depth is how many are open, this one included. */
-Track *tracks_place(Tracks *t, const Item *i, int64_t *end);
+Track *tracks_place(Tracks *t, const JoinedEvent *i, int64_t *end);
 /* The track beside a thread's own that shows its samples. */
 Track *tracks_samples(Tracks *t, uint32_t process, uint32_t thread);
-const char *track_group_name(const Items *t, const TrackGroup *g, char *text, size_t size);
-const char *track_name(const Items *t, const Track *k, char *text, size_t size);
+const char *track_group_name(const EventJoin *t, const TrackGroup *g, char *text, size_t size);
+const char *track_name(const EventJoin *t, const Track *k, char *text, size_t size);
 
 #endif

@@ -50,7 +50,7 @@ typedef struct Node {
 } Node;
 
 typedef struct Tree {
-  Items *t;
+  EventJoin *t;
   const ViewOptions *o;
   Arena *arena;
   Map *by_key;
@@ -92,47 +92,47 @@ static void add_metric(Tree *v, Node *n, const char *name, double value) {
 static Node *top_of(Tree *v, uint32_t process) {
   Node *root = v->nodes.at[0];
   if (v->t->processes.n < 2) return root;
-  const ProcessInfo *p = items_process(v->t, process);
+  const ProcessInfo *p = events_process(v->t, process);
   return node_of(v, root, NODE_SCOPE, process, PROCESS_NODE,
                  arena_printf(v->arena, "process %u: %.80s", process, p ? trace_text(v->t->reader, p->name) : ""));
 }
 
 /* The node of the innermost scope among open[0 .. n-1]. */
-static Node *scope_in(Tree *v, const Nest *nest, int n, uint32_t process) {
-  while (nest && n > 0 && nest->open[n - 1].item.kind != TRACE_RANGE) n--;
-  Node *found = nest && n > 0 ? v->nodes.at[nest->open[n - 1].row] : top_of(v, process);
+static Node *scope_in(Tree *v, const IntervalStack *stack, int n, uint32_t process) {
+  while (stack && n > 0 && stack->open[n - 1].event.kind != TRACE_RANGE) n--;
+  Node *found = stack && n > 0 ? v->nodes.at[stack->open[n - 1].row] : top_of(v, process);
   while (found->depth >= MOST_DEEP) found = found->parent;
   return found;
 }
 
-static void add_leaf(Tree *v, Node *parent, const Item *i) {
+static void add_leaf(Tree *v, Node *parent, const JoinedEvent *i) {
   bool is_kernel = i->kind == TRACE_KERNEL;
   uint32_t what = is_kernel ? i->name : (uint32_t)(i->kind == TRACE_FILL ? 0x100 : i->sub) | (uint32_t)i->pageable << 9;
-  Node *n = node_of(v, parent, is_kernel ? NODE_KERNEL : NODE_MOVE, what, i->device, item_name(v->t, i));
+  Node *n = node_of(v, parent, is_kernel ? NODE_KERNEL : NODE_MOVE, what, i->device, event_name(v->t, i));
   n->calls++, n->time += (double)(i->end - i->start);
   n->flops += i->flops, n->bytes += i->bytes;
   n->on_gpu = i->on_gpu;
 }
 
 static void gather(Tree *v) {
-  Nests nests = {.arena = v->arena};
+  IntervalStacks stacks = {.arena = v->arena};
   node_of(v, NULL, NODE_SCOPE, 0, 0, "ROOT");
-  for (const Item *i; (i = items_next(v->t));) {
-    if (item_is_activity(i)) {
-      Nest *nest;
-      int depth = nests_launch(&nests, i, &nest);
-      add_leaf(v, scope_in(v, nest, depth + 1, i->process), i);
+  for (const JoinedEvent *i; (i = events_next(v->t));) {
+    if (event_is_activity(i)) {
+      IntervalStack *stack;
+      int depth = intervals_launch(&stacks, i, &stack);
+      add_leaf(v, scope_in(v, stack, depth + 1, i->process), i);
     } else if (i->kind == TRACE_METRIC) {
-      Nest *nest = nests_get(&nests, i->process, i->thread);
-      int at = nest->n - 1;
-      while (at >= 0 && !(nest->open[at].item.kind == TRACE_RANGE && nest->open[at].item.id == i->id)) at--;
-      add_metric(v, at < 0 ? top_of(v, i->process) : v->nodes.at[nest->open[at].row], item_name(v->t, i), i->value);
-    } else if (item_of_thread(i)) {
-      Open *o = nests_open(&nests, i);
-      Nest *nest = nests_get(&nests, i->process, i->thread);
-      Node *around = scope_in(v, nest, nest->n - 1, i->process);
+      IntervalStack *stack = intervals_get(&stacks, i->process, i->thread);
+      int at = stack->n - 1;
+      while (at >= 0 && !(stack->open[at].event.kind == TRACE_RANGE && stack->open[at].event.id == i->id)) at--;
+      add_metric(v, at < 0 ? top_of(v, i->process) : v->nodes.at[stack->open[at].row], event_name(v->t, i), i->value);
+    } else if (event_of_thread(i)) {
+      Open *o = intervals_open(&stacks, i);
+      IntervalStack *stack = intervals_get(&stacks, i->process, i->thread);
+      Node *around = scope_in(v, stack, stack->n - 1, i->process);
       if (i->kind == TRACE_RANGE) {
-        Node *n = node_of(v, around, NODE_SCOPE, i->name, 0, item_name(v->t, i));
+        Node *n = node_of(v, around, NODE_SCOPE, i->name, 0, event_name(v->t, i));
         n->calls++, n->cpu += (double)(i->end - i->start);
         o->row = n->index;
         v->has_scopes = true;
@@ -284,7 +284,7 @@ static const char *default_columns(const Tree *v) {
   bool device = root->total_time > 0;
   double most = device ? root->total_time : root->cpu;
   buf_printf(&text, "%s/%s", device ? "time" : "cpu_time", most < 1e4 ? "ns" : most < 1e7 ? "us" : "ms");
-  if (device && has_metric(v, "flops") && !items_simulated(v->t))
+  if (device && has_metric(v, "flops") && !events_simulated(v->t))
     buf_puts(&text, total_of(root, "flops") / root->total_time >= 100 ? ",tflop/s" : ",gflop/s");
   for (int w = 8; device && w <= 64; w *= 2) {
     char name[20];
@@ -533,14 +533,14 @@ static void print_hatchet(Tree *v, FILE *out) {
 
 /* ---- the views --------------------------------------------------------------------------------------------------- */
 
-static bool load(Tree *v, Items *t, const ViewOptions *o) {
+static bool load(Tree *v, EventJoin *t, const ViewOptions *o) {
   *v = (Tree){.t = t, .o = o, .arena = t->arena, .by_key = map_create(t->arena, true)};
-  if (!items_begin(t, BY_LAUNCH)) return false;
+  if (!events_begin(t, BY_LAUNCH)) return false;
   gather(v);
   return !*t->error;
 }
 
-static void tree_body(Items *t, FILE *out, const ViewOptions *o) {
+static void tree_body(EventJoin *t, FILE *out, const ViewOptions *o) {
   Tree v;
   if (!load(&v, t, o)) return;
   if (!o->json) {
@@ -551,7 +551,7 @@ static void tree_body(Items *t, FILE *out, const ViewOptions *o) {
   fputc('\n', out);
 }
 
-static void hatchet_body(Items *t, FILE *out, const ViewOptions *o) {
+static void hatchet_body(EventJoin *t, FILE *out, const ViewOptions *o) {
   Tree v;
   if (load(&v, t, o)) print_hatchet(&v, out);
 }

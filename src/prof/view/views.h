@@ -1,6 +1,6 @@
-/* views: what the views of a trace share. A view asks for the trace as Items in the order of time, with each activity
- * of a GPU joined to the call that started it; sorting and joining keep to a fixed amount of memory (sort.c), so that
- * the length of a trace does not matter. */
+/* views: what the views of a trace share. A view asks for the trace as joined events in the order of time, with each
+ * activity of a GPU joined to the call that started it; sorting and joining keep to a fixed amount of memory (sort.c),
+ * so that the length of a trace does not matter. */
 #ifndef NEREID_PROF_VIEWS_H
 #define NEREID_PROF_VIEWS_H
 
@@ -23,7 +23,7 @@ void sorter_free(Sorter *s);
 /* An event without what only samples need, and with what is joined to it. Kinds: CALL, RANGE and our own device's
  * KERNELs are intervals of a thread; KERNEL, COPY, FILL of a GPU intervals of a stream; METRIC, MEMORY, NOTE and LOST
  * points. */
-typedef struct Item {
+typedef struct JoinedEvent {
   int64_t start, end;
   uint64_t correlation, id; /* id: of a RANGE, or that a METRIC belongs to */
   uint64_t stream;
@@ -49,12 +49,12 @@ typedef struct Item {
     } memory;
     int64_t count; /* LOST */
   };
-} Item;
+} JoinedEvent;
 
 typedef enum {
   BY_TIME,  /* each at its own start */
   BY_LAUNCH /* activity of a GPU at the start of the call that started it, right after that call */
-} ItemOrder;
+} EventOrder;
 
 /* end: 0 when it was not closed */
 typedef struct ProcessInfo {
@@ -71,75 +71,75 @@ typedef struct DeviceInfo {
   int64_t memory;
 } DeviceInfo;
 
-typedef struct Items {
+typedef struct EventJoin {
   TraceReader *reader;
   Context *cx;  /* of the view; when memory runs out it unwinds to view_run */
   Arena *arena; /* its */
   VEC(ProcessInfo) processes;
   VEC(ThreadInfo) threads;
   VEC(DeviceInfo) devices;
-  int64_t first, last; /* times of the earliest start and the latest end of an item; 0 when there is none */
+  int64_t first, last; /* times of the earliest start and the latest end of an event; 0 when there is none */
   int64_t counts[TRACE_KINDS], lost;
   bool has_gpu, truncated;
   Sorter *sorted, *joined; /* inside */
-  ItemOrder order;
-  Item current;
+  EventOrder order;
+  JoinedEvent current;
   char error[200];
-} Items;
+} EventJoin;
 
-/* Runs a view: `body` begins the items as often as it needs, and writes to out. 0, or 1 with why. */
+/* Runs a view: `body` begins the events as often as it needs, and writes to out. 0, or 1 with why. */
 int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300],
-             void (*body)(Items *t, FILE *out, const ViewOptions *o));
-bool items_begin(Items *t, ItemOrder order); /* reads the trace from its beginning; false: t->error */
-const Item *items_next(Items *t);            /* in order; NULL at the end, or when t->error has a text */
-const ProcessInfo *items_process(const Items *t, uint32_t process); /* NULL: none */
-const DeviceInfo *items_device(const Items *t, uint32_t process, uint32_t device);
+             void (*body)(EventJoin *t, FILE *out, const ViewOptions *o));
+bool events_begin(EventJoin *t, EventOrder order); /* reads the trace from its beginning; false: t->error */
+const JoinedEvent *events_next(EventJoin *t);      /* in order; NULL at the end, or when t->error has a text */
+const ProcessInfo *events_process(const EventJoin *t, uint32_t process); /* NULL: none */
+const DeviceInfo *events_device(const EventJoin *t, uint32_t process, uint32_t device);
 /* Whether all kernels ran on a device whose time says nothing of a machine (interp, sim). */
-bool items_simulated(const Items *t);
-const char *items_thread_name(const Items *t, uint32_t process, uint32_t thread); /* "" when it has none */
-bool item_of_thread(const Item *i);   /* an interval of a thread (as against one of a GPU, or a point) */
-bool item_is_activity(const Item *i); /* a kernel, copy or fill on a GPU */
+bool events_simulated(const EventJoin *t);
+const char *events_thread_name(const EventJoin *t, uint32_t process, uint32_t thread); /* "" when it has none */
+bool event_of_thread(const JoinedEvent *i);   /* an interval of a thread (as against one of a GPU, or a point) */
+bool event_is_activity(const JoinedEvent *i); /* a kernel, copy or fill on a GPU */
 /* What happened: of a copy "Memcpy HtoD (Pageable -> Device)", as PyTorch has it; else the name as it is in the trace.
  */
-const char *item_name(const Items *t, const Item *i);
+const char *event_name(const EventJoin *t, const JoinedEvent *i);
 /* What a reader must know of the trace itself: events lost, a process that did not end it, notes in it. Each line
  * begins with `prefix`. */
-void items_warnings(Items *t, FILE *out, const char *prefix);
+void events_warnings(EventJoin *t, FILE *out, const char *prefix);
 const char *lost_text(char out[800], int64_t count, const char *what); /* count < 0: it is not known */
 
-/* ---- nest.c: which intervals of a thread are open ---------------------------------------------------------------- */
+/* ---- interval_stack.c: which intervals of a thread are open ---------------------------------------------------------------- */
 
 /* Intervals of a thread come in order of their start; those that have ended by then are closed, the inner first. Clocks
  * differ a little: an interval that outlasts the one around it is still inside of it. */
 typedef struct Open {
-  Item item;
+  JoinedEvent event;
   int64_t covered; /* ns of it that intervals right inside it cover */
   int row;         /* the view's */
 } Open;
-typedef struct Nest {
+typedef struct IntervalStack {
   uint32_t process, thread;
   Open *open; /* outermost first */
   int n, cap;
   int row; /* the view's */
-} Nest;
-typedef struct Nests {
+} IntervalStack;
+typedef struct IntervalStacks {
   Arena *arena;
   Map *by_thread;
-  void (*closed)(void *view, Nest *n, const Open *o); /* o is still the last of n->open. May be NULL */
+  void (*closed)(void *view, IntervalStack *n, const Open *o); /* o is still the last of n->open. May be NULL */
   void *view;
-} Nests;
-Nest *nests_get(Nests *all, uint32_t process, uint32_t thread);
-Open *nests_open(Nests *all, const Item *i); /* closes what ended before it, opens i */
-/* The depth of the call that started an activity, in its thread's nest: open[0 .. depth] are the call and all around
+} IntervalStacks;
+IntervalStack *intervals_get(IntervalStacks *all, uint32_t process, uint32_t thread);
+Open *intervals_open(IntervalStacks *all, const JoinedEvent *i); /* closes what ended before it, opens i */
+/* The depth of the call that started an activity, in its thread's stack: open[0 .. depth] are the call and all around
  * it; -1: it is not open. */
-int nests_launch(Nests *all, const Item *activity, Nest **n);
-void nests_close_all(Nests *all);
+int intervals_launch(IntervalStacks *all, const JoinedEvent *activity, IntervalStack **n);
+void intervals_close_all(IntervalStacks *all);
 
-/* ---- samples (flame.c): after items_begin ------------------------------------------------------------------------ */
-Symbols *samples_begin(Items *t); /* to be freed */
-bool samples_next(Items *t, TraceEvent *e);
+/* ---- samples (flame.c): after events_begin ------------------------------------------------------------------------ */
+Symbols *samples_begin(EventJoin *t); /* to be freed */
+bool samples_next(EventJoin *t, TraceEvent *e);
 /* of the frame `at` of its stack */
-const char *sample_name(const Items *t, Symbols *symbols, const TraceEvent *e, uint32_t at);
+const char *sample_name(const EventJoin *t, Symbols *symbols, const TraceEvent *e, uint32_t at);
 
 /* A function that was on a thread's stack from one sample to another. Those of one thread come together, the inner
  * before the outer that ends with it, those of one depth in the order of time. */
@@ -149,10 +149,10 @@ typedef struct SampleSpan {
   const char *name; /* lives as long as the view */
   int depth;        /* 0: outermost */
 } SampleSpan;
-void sample_spans(Items *t, void (*put)(void *arg, const SampleSpan *s), void *arg); /* sample_spans.c */
-void sample_times(Items *t, int64_t *first, int64_t *last);                          /* widens what spans lie in */
+void sample_spans(EventJoin *t, void (*put)(void *arg, const SampleSpan *s), void *arg); /* sample_spans.c */
+void sample_times(EventJoin *t, int64_t *first, int64_t *last);                          /* widens what spans lie in */
 
-/* ---- cells of a table, 12 columns each behind a name (table.c) --------------------------------------------------- */
+/* ---- cells of a table, 12 columns each after a name (table.c) --------------------------------------------------- */
 void cell_percent(FILE *out, int64_t part, int64_t whole);
 void cell_time(FILE *out, double ns);
 void cell_name(FILE *out, const char *text, int width);

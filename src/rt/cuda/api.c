@@ -4,11 +4,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-static const struct {
-  const char *symbol;
-  size_t offset;
-  bool needed;
-} functions[] = {
+static const LibrarySymbol functions[] = {
 #define X(field, symbol, needed, arguments) {symbol, offsetof(CudaApi, field), needed},
     CUDA_FUNCTIONS(X)
 #undef X
@@ -89,11 +85,9 @@ bool cuda_api_open(CudaApi *api, char why[512], const char **hint) {
     snprintf(why, 512, "no NVIDIA driver: %s: %s", file, reason ? reason : "it cannot be opened");
     return false;
   }
-  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-    void *f = dlsym(api->library, functions[i].symbol);
-    memcpy((char *)api + functions[i].offset, &f, sizeof f);
-    if (f || !functions[i].needed) continue;
-    snprintf(why, 512, "the NVIDIA driver is too old: %s has no %s", file, functions[i].symbol);
+  const char *missing = library_take(api->library, functions, sizeof functions / sizeof functions[0], api);
+  if (missing) {
+    snprintf(why, 512, "the NVIDIA driver is too old: %s has no %s", file, missing);
     *hint = "update the driver: CUDA 12 is needed";
     return false;
   }

@@ -28,13 +28,13 @@ typedef struct CudaLocked { /* memory of the host that we page-locked */
 } CudaLocked;
 
 /* A CUDA graph of one launch of a kernel, for the launches of it on one stream (cuda/graph_replay.c). */
-typedef struct CudaRepeat {
+typedef struct CudaReplay {
   atomic_bool busy;     /* a thread is at it; the rest but the key is that thread's */
   atomic_uintptr_t key; /* the stream's handle and one; 0: of none */
   CuGraph graph;
   CuGraphNode node;
   CuGraphExec exec; /* NULL: not made yet */
-} CudaRepeat;
+} CudaReplay;
 
 /* The tensor maps that were made of these arguments (cuda/maps.c). */
 typedef struct CudaMap {
@@ -49,7 +49,7 @@ typedef struct CudaMaps {
   CudaMap *maps;
 } CudaMaps;
 
-enum { CUDA_REPEATS = 4, CUDA_MAPS = 4 };
+enum { CUDA_REPLAYS = 4, CUDA_MAPS = 4 };
 enum { CUDA_PAGES = 256, CUDA_PAGE_SHIFT = 21 };
 
 /* What copies arrays for a launch (cuda/copies.c). */
@@ -72,7 +72,7 @@ typedef struct Cuda {
   int max_block[3], shared_per_block;
   bool pageable;     /* kernels reach all of the host's memory */
   bool blocking;     /* NEREID_CUDA_BLOCKING */
-  bool repeats_work; /* cuda_repeats_work */
+  bool replays_work; /* cuda_replays_work */
   /* What was launched since the last synchronize: the first kernel, and whether there was another. Written without a
    * lock. */
   _Atomic(CudaKernel *) suspect;
@@ -114,10 +114,10 @@ struct CudaKernel {
   unsigned blocks;          /* that run at once */
   CudaList *captured_lists; /* a graph may read them as long as the kernel lives */
   atomic_bool launched;     /* since a synchronize: the module must not be unloaded */
-  CudaRepeat repeats[CUDA_REPEATS];
+  CudaReplay replays[CUDA_REPLAYS];
   CudaMaps maps[CUDA_MAPS];
   atomic_uint plain_launches; /* on streams that had no repeat */
-  atomic_bool no_repeats;     /* the driver makes none of this kernel */
+  atomic_bool no_replays;     /* the driver makes none of this kernel */
   /* device_print and device_assert */
   DiagSites *sites;
   bool reports;
@@ -160,14 +160,14 @@ nereid_status cuda_load_bundle(nereid_device *d, LoadedKernel *k, const BundleCo
 nereid_status cuda_allow_shared(CudaKernel *k, unsigned bytes, nereid_error **error);
 
 /* ---- cuda/graph_replay.c ----------------------------------------------------------------------------------------- */
-bool cuda_repeats_work(const CudaApi *api);
+bool cuda_replays_work(const CudaApi *api);
 /* Launches by a graph of the kernel's, if one may and there is one, or it is time that there is: true, with what the
  * driver said. The kernel's parameters are launch->params alone. In the context. */
-bool cuda_repeat_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result);
-void cuda_repeats_drop(CudaKernel *k); /* none of them runs; in the context */
+bool cuda_replay_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result);
+void cuda_replays_drop(CudaKernel *k); /* none of them runs; in the context */
 
 /* ---- cuda/maps.c ------------------------------------------------------------------------------------------------- */
-/* Copies that a launch made for its maps: to be given back behind it. */
+/* Copies that a launch made for its maps: to be given back after it. */
 typedef struct CudaCopies {
   int count;
   CuPointer at[GPU_PLAN_MAPS];
@@ -181,7 +181,7 @@ void cuda_maps_drop(CudaKernel *k);
 /* ---- cuda/copies.c ----------------------------------------------------------------------------------------------- */
 /* Whether the array of a map with `padded` can be copied in this stream. In the context. */
 bool cuda_may_copy(Cuda *c, CuStream stream, const GpuTensorMap *m);
-/* Copies it, and makes m the copy's map; *out is to be given back behind the launch, if it is not 0. */
+/* Copies it, and makes m the copy's map; *out is to be given back after the launch, if it is not 0. */
 CuResult cuda_copy_rows(Cuda *c, CuStream stream, GpuTensorMap *m, CuPointer *out);
 void cuda_free_copies(Cuda *c, CuStream stream, const CudaCopies *copies);
 void cuda_drop_copier(Cuda *c); /* in the context; nothing runs that uses it */

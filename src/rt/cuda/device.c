@@ -156,7 +156,7 @@ static nereid_status finish_open(nereid_device *d, Cuda *c, nereid_error **error
   c->sm = attribute(c, CU_MAJOR) * 10 + attribute(c, CU_MINOR);
   for (int i = 0; i < 3; i++) c->max_block[i] = attribute(c, CU_MAX_BLOCK_X + i);
   c->shared_per_block = attribute(c, CU_SHARED_PER_BLOCK);
-  c->repeats_work = cuda_repeats_work(&c->api);
+  c->replays_work = cuda_replays_work(&c->api);
   c->pageable = attribute(c, CU_PAGEABLE_ACCESS) != 0;
   if (c->sm < 80) {
     char model[200] = "";

@@ -22,9 +22,9 @@
 #include "rt/hooks.h"
 #include "rt/cuda/cuda.h"
 
-enum { REPEAT_AT = 33 };
+enum { REPLAY_AT = 33 };
 
-bool cuda_repeats_work(const CudaApi *api) {
+bool cuda_replays_work(const CudaApi *api) {
   const char *wanted = environment_get("NEREID_CUDA_REPEAT"), *injected = environment_get("CUDA_INJECTION64_PATH");
   return (!wanted || strcmp(wanted, "0")) && !(injected && *injected) && api->graph_create && api->graph_add_kernel &&
          api->graph_set_kernel && api->graph_instantiate && api->graph_launch && api->graph_destroy &&
@@ -35,13 +35,13 @@ bool cuda_repeats_work(const CudaApi *api) {
 
 static uintptr_t key_of(CuStream stream) { return (uintptr_t)stream + 1; } /* 0: of no stream */
 
-static bool take(CudaRepeat *p) { return !atomic_exchange_explicit(&p->busy, true, memory_order_acquire); }
-static void give(CudaRepeat *p) { atomic_store_explicit(&p->busy, false, memory_order_release); }
+static bool take(CudaReplay *p) { return !atomic_exchange_explicit(&p->busy, true, memory_order_acquire); }
+static void give(CudaReplay *p) { atomic_store_explicit(&p->busy, false, memory_order_release); }
 
 /* The stream's, taken; NULL: it has none, or another thread has it. */
-static CudaRepeat *find(CudaKernel *k, uintptr_t key, bool *any) {
-  for (int i = 0; i < CUDA_REPEATS; i++) {
-    CudaRepeat *p = &k->repeats[i];
+static CudaReplay *find(CudaKernel *k, uintptr_t key, bool *any) {
+  for (int i = 0; i < CUDA_REPLAYS; i++) {
+    CudaReplay *p = &k->replays[i];
     if (atomic_load_explicit(&p->key, memory_order_relaxed) != key) continue;
     *any = true;
     if (!take(p)) return NULL;
@@ -52,10 +52,10 @@ static CudaRepeat *find(CudaKernel *k, uintptr_t key, bool *any) {
 }
 
 /* One for a stream that had none, taken: at every 33rd of the launches that found none. */
-static CudaRepeat *adopt(CudaKernel *k, uintptr_t key) {
+static CudaReplay *adopt(CudaKernel *k, uintptr_t key) {
   unsigned n = atomic_fetch_add_explicit(&k->plain_launches, 1, memory_order_relaxed) + 1;
-  if (n % REPEAT_AT) return NULL;
-  CudaRepeat *p = &k->repeats[n / REPEAT_AT % CUDA_REPEATS];
+  if (n % REPLAY_AT) return NULL;
+  CudaReplay *p = &k->replays[n / REPLAY_AT % CUDA_REPLAYS];
   if (!take(p)) return NULL;
   atomic_store_explicit(&p->key, key, memory_order_relaxed);
   return p;
@@ -63,13 +63,13 @@ static CudaRepeat *adopt(CudaKernel *k, uintptr_t key) {
 
 /* ---- the graph --------------------------------------------------------------------------------------------------- */
 
-static void drop(Cuda *c, CudaRepeat *p) {
+static void drop(Cuda *c, CudaReplay *p) {
   if (p->exec) c->api.graph_exec_destroy(p->exec);
   if (p->graph) c->api.graph_destroy(p->graph);
   p->exec = NULL, p->graph = NULL;
 }
 
-static bool make(Cuda *c, CudaRepeat *p, const CuKernelNode *launch) {
+static bool make(Cuda *c, CudaReplay *p, const CuKernelNode *launch) {
   int mode = CU_CAPTURE_RELAXED; /* else a capture in another thread would forbid it, and fail */
   c->api.thread_capture_mode(&mode);
   bool ok = !c->api.graph_create(&p->graph, 0) && !c->api.graph_add_kernel(&p->node, p->graph, NULL, 0, launch) &&
@@ -79,18 +79,18 @@ static bool make(Cuda *c, CudaRepeat *p, const CuKernelNode *launch) {
   return ok;
 }
 
-bool cuda_repeat_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result) {
-  if (!c->repeats_work || prof_on() || stream == CU_STREAM_PER_THREAD ||
-      atomic_load_explicit(&k->no_repeats, memory_order_relaxed))
+bool cuda_replay_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result) {
+  if (!c->replays_work || prof_on() || stream == CU_STREAM_PER_THREAD ||
+      atomic_load_explicit(&k->no_replays, memory_order_relaxed))
     return false;
   bool any = false;
-  CudaRepeat *p = find(k, key_of(stream), &any);
+  CudaReplay *p = find(k, key_of(stream), &any);
   if (!p && !any) p = adopt(k, key_of(stream));
   if (!p) return false;
   int capturing = 0;
   bool ready = !c->api.stream_capturing(stream, &capturing) && !capturing;
   if (ready && !p->exec && !make(c, p, launch)) {
-    atomic_store(&k->no_repeats, true);
+    atomic_store(&k->no_replays, true);
     ready = false;
   }
   if (ready) {
@@ -101,6 +101,6 @@ bool cuda_repeat_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuSt
   return ready;
 }
 
-void cuda_repeats_drop(CudaKernel *k) {
-  for (int i = 0; i < CUDA_REPEATS; i++) drop(k->cuda, &k->repeats[i]);
+void cuda_replays_drop(CudaKernel *k) {
+  for (int i = 0; i < CUDA_REPLAYS; i++) drop(k->cuda, &k->replays[i]);
 }

@@ -292,7 +292,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
                                .params = params};
     CuResult r = 0;
     if (has_attributes(l->options)) r = launch_with(c, &node, l->options, l->stream);
-    else if (extra || s->instrumented || c->blocking || !cuda_repeat_launch(c, k, &node, l->stream, &r))
+    else if (extra || s->instrumented || c->blocking || !cuda_replay_launch(c, k, &node, l->stream, &r))
       r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream, params,
                         NULL);
     if (r) {

@@ -117,7 +117,7 @@ void cuda_discard(LoadedKernel *kernel) {
   bool in_context = !cuda_enter(c, &entered); /* else the context went before its modules, and took them along */
   if (in_context) {
     cuda_retire(k);
-    cuda_repeats_drop(k);
+    cuda_replays_drop(k);
     if (k->module) c->api.module_unload(k->module);
     cuda_free_lists(c, k->captured_lists);
   }

@@ -134,6 +134,18 @@ static void graph_free(nereid_device *d, void *graph) {
   cuda_leave(c, entered);
 }
 
+static nereid_status call_within(nereid_device *d, DeviceCall call, void *arg, nereid_error **error) {
+  Cuda *c = d->state;
+  CudaEntered entered;
+  int mode = CU_CAPTURE_RELAXED; /* a capture in another stream forbids the call nothing, and is not disturbed */
+  CuResult r = cuda_enter(c, &entered);
+  bool relaxed = !r && c->api.thread_capture_mode && !c->api.thread_capture_mode(&mode);
+  nereid_status status = r ? cuda_error(c, r, error, "the device's context cannot be made current") : call(arg, error);
+  if (relaxed) c->api.thread_capture_mode(&mode);
+  cuda_leave(c, entered);
+  return status;
+}
+
 const AsyncKind cuda_async = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
@@ -152,4 +164,5 @@ const AsyncKind cuda_async = {
     .graph_end = graph_end,
     .graph_launch = graph_launch,
     .graph_free = graph_free,
+    .call = call_within,
 };

@@ -38,11 +38,8 @@ typedef struct Nvrtc {
   const char *which;     /* path, size, time and version */
 } Nvrtc;
 
-static const struct {
-  const char *symbol;
-  size_t offset;
-} functions[] = {
-#define X(field, symbol, result, arguments) {symbol, offsetof(Nvrtc, field)},
+static const LibrarySymbol functions[] = {
+#define X(field, symbol, result, arguments) {symbol, offsetof(Nvrtc, field), true},
     NVRTC_FUNCTIONS(X)
 #undef X
 };
@@ -83,12 +80,8 @@ static void load(Context *cx, Nvrtc *n) {
     diag_fail_hint(cx, (Span){0}, hint, "CUDA C needs NVRTC, which was not found: %s (%s)", tried,
                    why ? why : "it cannot be opened");
   }
-  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-    void *f = dlsym(library, functions[i].symbol);
-    memcpy((char *)n + functions[i].offset, &f, sizeof f);
-    if (!f)
-      diag_fail_hint(cx, (Span){0}, hint, "this NVRTC is too old, or none: %s has no %s", tried, functions[i].symbol);
-  }
+  const char *missing = library_take(library, functions, sizeof functions / sizeof functions[0], n);
+  if (missing) diag_fail_hint(cx, (Span){0}, hint, "this NVRTC is too old, or none: %s has no %s", tried, missing);
   Dl_info where;
   if (dladdr(*(void **)(void *)&n->create, &where) && where.dli_fname && realpath(where.dli_fname, n->folder)) {
     struct stat st = {0};

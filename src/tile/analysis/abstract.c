@@ -2,14 +2,14 @@
  * no rule for is done element by element, through scalar.c; so the result is right or unknown, never guessed. */
 #include "tile/analysis/abstract.h"
 
-Known *known_of(AbstractState *k, const Value *v) { return &k->of[v->id]; }
+AbstractValue *abstract_of(AbstractState *k, const Value *v) { return &k->of[v->id]; }
 
-void live_whole(Known *x, const Type *t) {
+void live_whole(AbstractValue *x, const Type *t) {
   for (int d = 0; d < t->rank; d++) x->live[d] = (Range){0, t->shape[d]};
 }
 
-Known known_unknown(const Type *t) {
-  Known x = {.form = FORM_UNKNOWN, .arg = -1};
+AbstractValue abstract_unknown(const Type *t) {
+  AbstractValue x = {.form = FORM_UNKNOWN, .arg = -1};
   live_whole(&x, t);
   return x;
 }
@@ -20,8 +20,8 @@ int64_t range_volume(const Range *r, const Type *t) {
   return n;
 }
 
-Known known_int(const Type *t, int64_t v) {
-  Known x = known_unknown(t);
+AbstractValue abstract_int(const Type *t, int64_t v) {
+  AbstractValue x = abstract_unknown(t);
   bool mask = t->rank && t->dtype == DT_I1 && !t->ptr;
   x.form = mask ? FORM_BOX : FORM_AFFINE;
   x.base = v;
@@ -31,13 +31,13 @@ Known known_int(const Type *t, int64_t v) {
 
 static bool is_int(const Type *t) { return !t->ptr && dtype_is_int(t->dtype); }
 
-static bool is_constant(const Known *x, const Type *t) {
+static bool is_constant(const AbstractValue *x, const Type *t) {
   for (int d = 0; d < t->rank; d++)
     if (x->step[d] && t->shape[d] > 1) return false;
   return x->form == FORM_AFFINE;
 }
 
-bool known_scalar(const Known *x, const Type *t, int64_t *out) {
+bool abstract_scalar(const AbstractValue *x, const Type *t, int64_t *out) {
   if (x->form == FORM_DENSE && type_numel(t) == 1) return *out = x->dense[0], true;
   return x->form == FORM_AFFINE && is_constant(x, t) ? *out = x->base, true : false;
 }
@@ -49,8 +49,8 @@ static int64_t *room_for(AbstractState *k, int64_t **at, int64_t n) {
   return *at;
 }
 
-void known_set(AbstractState *k, const Value *v, const Known *x) {
-  Known *to = known_of(k, v);
+void abstract_set(AbstractState *k, const Value *v, const AbstractValue *x) {
+  AbstractValue *to = abstract_of(k, v);
   int64_t n = type_numel(v->type);
   if (to == x) return;
   *to = *x;
@@ -59,7 +59,7 @@ void known_set(AbstractState *k, const Value *v, const Known *x) {
   memmove(to->dense, x->dense, sizeof *x->dense * (size_t)n);
 }
 
-const int64_t *known_elements(AbstractState *k, const Known *x, const Type *t, int slot) {
+const int64_t *abstract_elements(AbstractState *k, const AbstractValue *x, const Type *t, int slot) {
   int64_t n = type_numel(t);
   if (x->form == FORM_DENSE) return x->dense;
   if (x->form == FORM_UNKNOWN || n > DENSE_MOST || k->steps > k->budget || k->skips_elements) return NULL;
@@ -80,7 +80,7 @@ const int64_t *known_elements(AbstractState *k, const Known *x, const Type *t, i
 }
 
 /* Where the elements of v's new dense form go; NULL when it may not have one. */
-static int64_t *dense_result(AbstractState *k, const Value *v, Known *x) {
+static int64_t *dense_result(AbstractState *k, const Value *v, AbstractValue *x) {
   int64_t n = type_numel(v->type);
   if (n > DENSE_MOST || k->steps > k->budget || k->skips_elements) return NULL;
   k->steps += n;
@@ -90,14 +90,14 @@ static int64_t *dense_result(AbstractState *k, const Value *v, Known *x) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-void known_load(AbstractState *k, const Op *op, Known *x) {
+void abstract_load(AbstractState *k, const Op *op, AbstractValue *x) {
   const Value *result = op->out[0], *mask = op_mask(op), *other = op_other(op);
-  const Known *p = known_of(k, op->in[0]);
+  const AbstractValue *p = abstract_of(k, op->in[0]);
   const HostArray *array = p->form != FORM_UNKNOWN && p->arg >= 0 ? &k->contents[p->arg] : NULL;
   if (!array || !array->at || !is_int(result->type) || !k->needed[result->id]) return;
-  const int64_t *at = known_elements(k, p, op->in[0]->type, 0),
-                *on = mask ? known_elements(k, known_of(k, mask), mask->type, 1) : NULL,
-                *others = other ? known_elements(k, known_of(k, other), other->type, 2) : NULL;
+  const int64_t *at = abstract_elements(k, p, op->in[0]->type, 0),
+                *on = mask ? abstract_elements(k, abstract_of(k, mask), mask->type, 1) : NULL,
+                *others = other ? abstract_elements(k, abstract_of(k, other), other->type, 2) : NULL;
   bool knows = at && (on || !mask) && (others || !other);
   int64_t *out = knows ? dense_result(k, result, x) : NULL, bytes = dtype_bytes(result->type->dtype);
   for (int64_t i = 0, n = type_numel(result->type); out && i < n; i++) {
@@ -110,12 +110,12 @@ void known_load(AbstractState *k, const Op *op, Known *x) {
     else out[i] = dtype_load_int(result->type->dtype, (const char *)array->at + at[i]);
   }
   k->has_read |= out != NULL;
-  if (out && !result->type->rank) *x = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
+  if (out && !result->type->rank) *x = (AbstractValue){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
 }
 
 /* ---- live elements ----------------------------------------------------------------------------------------------- */
 
-static void live_meet(Known *x, const Known *y, const Type *t) {
+static void live_meet(AbstractValue *x, const AbstractValue *y, const Type *t) {
   for (int d = 0; d < t->rank; d++) {
     if (y->live[d].lo > x->live[d].lo) x->live[d].lo = y->live[d].lo;
     if (y->live[d].hi < x->live[d].hi) x->live[d].hi = y->live[d].hi;
@@ -126,7 +126,7 @@ static void live_meet(Known *x, const Known *y, const Type *t) {
 /* ---- elementwise ------------------------------------------------------------------------------------------------- */
 
 /* Whether all elements of the affine x are numbers of t, so that no computation of them wrapped. */
-static bool affine_fits(const Known *x, const Type *t) {
+static bool affine_fits(const AbstractValue *x, const Type *t) {
   int64_t low = x->base, high = x->base;
   for (int d = 0; d < t->rank; d++) {
     int64_t far;
@@ -136,7 +136,7 @@ static bool affine_fits(const Known *x, const Type *t) {
   return t->ptr || (int_wrap(t->dtype, low) == low && int_wrap(t->dtype, high) == high);
 }
 
-static bool affine_binary(const Op *op, const Known *x, const Known *y, Known *r) {
+static bool affine_binary(const Op *op, const AbstractValue *x, const AbstractValue *y, AbstractValue *r) {
   const Type *t = op->out[0]->type;
   if (x->form != FORM_AFFINE || y->form != FORM_AFFINE) return false;
   bool cx = is_constant(x, t), cy = is_constant(y, t);
@@ -146,7 +146,7 @@ static bool affine_binary(const Op *op, const Known *x, const Known *y, Known *r
     return true;
   }
   if (op->code == OP_MUL && (cx || cy)) {
-    const Known *a = cx ? y : x;
+    const AbstractValue *a = cx ? y : x;
     int64_t by = cx ? x->base : y->base;
     bool over = __builtin_mul_overflow(a->base, by, &r->base);
     for (int d = 0; d < t->rank; d++) over |= __builtin_mul_overflow(a->step[d], by, &r->step[d]);
@@ -159,11 +159,11 @@ static bool affine_binary(const Op *op, const Known *x, const Known *y, Known *r
   return !over && affine_fits(r, t);
 }
 
-static bool box_binary(const Op *op, const Known *x, const Known *y, Known *r) {
+static bool box_binary(const Op *op, const AbstractValue *x, const AbstractValue *y, AbstractValue *r) {
   const Type *t = op->out[0]->type;
   if (x->form != FORM_BOX || y->form != FORM_BOX) return false;
   int64_t vx = range_volume(x->box, t), vy = range_volume(y->box, t), n = type_numel(t);
-  const Known *pick = NULL;
+  const AbstractValue *pick = NULL;
   if (op->code == OP_OR) pick = !vx || vy == n ? y : !vy || vx == n ? x : NULL;
   if (pick) return r->form = FORM_BOX, memcpy(r->box, pick->box, sizeof r->box), true;
   if (op->code != OP_AND) return false;
@@ -179,7 +179,7 @@ static bool box_binary(const Op *op, const Known *x, const Known *y, Known *r) {
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
 /* x < y where their difference grows along one dim only: a box. */
-static bool box_compare(const Op *op, const Known *x, const Known *y, Known *r) {
+static bool box_compare(const Op *op, const AbstractValue *x, const AbstractValue *y, AbstractValue *r) {
   const Type *t = op->in[0]->type;
   if (x->form != FORM_AFFINE || y->form != FORM_AFFINE || t->ptr) return false;
   int64_t base, step = 0;
@@ -196,7 +196,7 @@ static bool box_compare(const Op *op, const Known *x, const Known *y, Known *r) 
     bool holds = scalar_cmp(p, t->dtype, (Scalar){.i = x->base}, (Scalar){.i = y->base});
     Range live[MAX_RANK];
     memcpy(live, r->live, sizeof live);
-    *r = known_int(op->out[0]->type, holds);
+    *r = abstract_int(op->out[0]->type, holds);
     memcpy(r->live, live, sizeof live);
     return true;
   }
@@ -213,12 +213,12 @@ static bool box_compare(const Op *op, const Known *x, const Known *y, Known *r) 
   return true;
 }
 
-static void elementwise(AbstractState *k, const Op *op, Known *r) {
+static void elementwise(AbstractState *k, const Op *op, AbstractValue *r) {
   const Type *t = op->out[0]->type, *from = op->in[0]->type;
-  const Known *in[3] = {NULL};
+  const AbstractValue *in[3] = {NULL};
   for (int i = 0; i < op->in_count; i++) {
-    if (i < 3) in[i] = known_of(k, op->in[i]);
-    live_meet(r, known_of(k, op->in[i]), t);
+    if (i < 3) in[i] = abstract_of(k, op->in[i]);
+    live_meet(r, abstract_of(k, op->in[i]), t);
   }
   if (!is_int(t) || !is_int(from) || op->code == OP_MATH || op->code == OP_FMA) return;
   if (op->code == OP_CMP ? box_compare(op, in[0], in[1], r)
@@ -226,8 +226,8 @@ static void elementwise(AbstractState *k, const Op *op, Known *r) {
     return;
   r->form = FORM_UNKNOWN;
   int64_t n = type_numel(t);
-  const int64_t *x = known_elements(k, in[0], from, 0),
-                *y = op->in_count > 1 && x ? known_elements(k, in[1], from, 1) : NULL;
+  const int64_t *x = abstract_elements(k, in[0], from, 0),
+                *y = op->in_count > 1 && x ? abstract_elements(k, in[1], from, 1) : NULL;
   int64_t *out = x && (y || op->in_count == 1) ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0; out && i < n; i++) {
     Scalar a = {.i = x[i]}, b = {.i = y ? y[i] : 0};
@@ -235,12 +235,12 @@ static void elementwise(AbstractState *k, const Op *op, Known *r) {
              : y                ? scalar_binary(op->code, t->dtype, a, b, op->attr[0]).i
                                 : scalar_unary(op->code, t->dtype, a).i;
   }
-  if (r->form == FORM_DENSE && !t->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
+  if (r->form == FORM_DENSE && !t->rank) *r = (AbstractValue){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
 }
 
-static void convert(AbstractState *k, const Op *op, Known *r) {
+static void convert(AbstractState *k, const Op *op, AbstractValue *r) {
   const Type *t = op->out[0]->type, *from = op->in[0]->type;
-  const Known *x = known_of(k, op->in[0]);
+  const AbstractValue *x = abstract_of(k, op->in[0]);
   live_meet(r, x, t);
   bool pointers = t->ptr && from->ptr, bits = op->code == OP_BITCAST;
   if (pointers) {
@@ -252,18 +252,18 @@ static void convert(AbstractState *k, const Op *op, Known *r) {
     *r = *x;
     return;
   }
-  const int64_t *e = known_elements(k, x, from, 0);
+  const int64_t *e = abstract_elements(k, x, from, 0);
   int64_t *out = e ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0, n = type_numel(t); out && i < n; i++)
     out[i] = (bits ? scalar_bitcast(from->dtype, t->dtype, (Scalar){.i = e[i]})
                    : scalar_convert(from->dtype, t->dtype, 0, (Scalar){.i = e[i]}))
                  .i;
-  if (r->form == FORM_DENSE && !t->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
+  if (r->form == FORM_DENSE && !t->rank) *r = (AbstractValue){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
 }
 
-static void add_pointer(AbstractState *k, const Op *op, Known *r) {
+static void add_pointer(AbstractState *k, const Op *op, AbstractValue *r) {
   const Type *t = op->out[0]->type;
-  const Known *p = known_of(k, op->in[0]), *o = known_of(k, op->in[1]);
+  const AbstractValue *p = abstract_of(k, op->in[0]), *o = abstract_of(k, op->in[1]);
   live_meet(r, p, t), live_meet(r, o, t);
   r->arg = p->arg;
   int64_t bytes = t->ptr > 1 ? 8 : dtype_bytes(t->dtype);
@@ -276,31 +276,32 @@ static void add_pointer(AbstractState *k, const Op *op, Known *r) {
     if (!over && affine_fits(r, t)) return;
     r->form = FORM_UNKNOWN;
   }
-  const int64_t *a = known_elements(k, p, op->in[0]->type, 0), *b = a ? known_elements(k, o, op->in[1]->type, 1) : NULL;
+  const int64_t *a = abstract_elements(k, p, op->in[0]->type, 0),
+                *b = a ? abstract_elements(k, o, op->in[1]->type, 1) : NULL;
   int64_t *out = b ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0, n = type_numel(t); out && i < n; i++)
     out[i] = (int64_t)((uint64_t)a[i] + (uint64_t)b[i] * (uint64_t)bytes);
 }
 
-static void choose(AbstractState *k, const Op *op, Known *r) {
+static void choose(AbstractState *k, const Op *op, AbstractValue *r) {
   const Type *t = op->out[0]->type;
-  const Known *c = known_of(k, op->in[0]), *x = known_of(k, op->in[1]), *y = known_of(k, op->in[2]);
+  const AbstractValue *c = abstract_of(k, op->in[0]), *x = abstract_of(k, op->in[1]), *y = abstract_of(k, op->in[2]);
   int64_t n = type_numel(t), inside = -1, value;
-  for (int i = 0; i < 3; i++) live_meet(r, known_of(k, op->in[i]), t);
+  for (int i = 0; i < 3; i++) live_meet(r, abstract_of(k, op->in[i]), t);
   r->arg = x->arg == y->arg ? x->arg : -1;
   if (c->form == FORM_BOX) inside = range_volume(c->box, t);
-  else if (known_scalar(c, op->in[0]->type, &value)) inside = value ? n : 0;
+  else if (abstract_scalar(c, op->in[0]->type, &value)) inside = value ? n : 0;
   if (inside == n || inside == 0) {
     Range live[MAX_RANK];
     memcpy(live, r->live, sizeof live);
-    known_set(k, op->out[0], inside ? x : y);
-    *r = *known_of(k, op->out[0]);
+    abstract_set(k, op->out[0], inside ? x : y);
+    *r = *abstract_of(k, op->out[0]);
     memcpy(r->live, live, sizeof live);
     return;
   }
   if ((!is_int(t) && !t->ptr) || (t->ptr && r->arg < 0)) return;
-  const int64_t *m = known_elements(k, c, op->in[0]->type, 0), *a = m ? known_elements(k, x, t, 1) : NULL,
-                *b = a ? known_elements(k, y, t, 2) : NULL;
+  const int64_t *m = abstract_elements(k, c, op->in[0]->type, 0), *a = m ? abstract_elements(k, x, t, 1) : NULL,
+                *b = a ? abstract_elements(k, y, t, 2) : NULL;
   int64_t *out = b ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0; out && i < n; i++) out[i] = m[i] ? a[i] : b[i];
 }
@@ -308,9 +309,9 @@ static void choose(AbstractState *k, const Op *op, Known *r) {
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* Result dim d is operand dim from[d], or (-1) one in which the operand does not vary. */
-static void move_dims(AbstractState *k, const Op *op, Known *r, const int *from) {
+static void move_dims(AbstractState *k, const Op *op, AbstractValue *r, const int *from) {
   const Type *t = op->out[0]->type, *u = op->in[0]->type;
-  const Known *x = known_of(k, op->in[0]);
+  const AbstractValue *x = abstract_of(k, op->in[0]);
   *r = *x;
   for (int d = 0; d < t->rank; d++) {
     Range whole = {0, t->shape[d]};
@@ -335,17 +336,17 @@ static void move_dims(AbstractState *k, const Op *op, Known *r, const int *from)
   }
 }
 
-static void splat(AbstractState *k, const Op *op, Known *r) {
-  const Known *x = known_of(k, op->in[0]);
+static void splat(AbstractState *k, const Op *op, AbstractValue *r) {
+  const AbstractValue *x = abstract_of(k, op->in[0]);
   int64_t v;
   int arg = x->arg;
-  if (known_scalar(x, op->in[0]->type, &v)) *r = known_int(op->out[0]->type, v);
+  if (abstract_scalar(x, op->in[0]->type, &v)) *r = abstract_int(op->out[0]->type, v);
   r->arg = arg;
 }
 
-static void reshape(AbstractState *k, const Op *op, Known *r) {
+static void reshape(AbstractState *k, const Op *op, AbstractValue *r) {
   const Type *t = op->out[0]->type, *u = op->in[0]->type;
-  const Known *x = known_of(k, op->in[0]);
+  const AbstractValue *x = abstract_of(k, op->in[0]);
   int from[MAX_RANK], at = 0;
   bool ones = !op->attr[0];
   for (int d = 0; d < t->rank && ones; d++) { /* dims of one element come and go */
@@ -357,16 +358,16 @@ static void reshape(AbstractState *k, const Op *op, Known *r) {
   while (ones && at < u->rank && u->shape[at] == 1) at++;
   r->arg = x->arg;
   int64_t v;
-  if (known_scalar(x, u, &v) && !(t->dtype == DT_I1 && t->rank)) { /* all elements alike */
-    *r = known_int(t, v);
+  if (abstract_scalar(x, u, &v) && !(t->dtype == DT_I1 && t->rank)) { /* all elements alike */
+    *r = abstract_int(t, v);
     r->arg = x->arg;
   } else if (ones && at == u->rank && t->rank && u->rank) {
     move_dims(k, op, r, from);
   } else if (!op->attr[0]) {
-    const int64_t *e = known_elements(k, x, u, 0);
+    const int64_t *e = abstract_elements(k, x, u, 0);
     int64_t *out = e ? dense_result(k, op->out[0], r) : NULL;
     if (out) memcpy(out, e, sizeof *e * (size_t)type_numel(t));
-    if (out && !t->rank) *r = (Known){.form = FORM_AFFINE, .arg = x->arg, .base = out[0]};
+    if (out && !t->rank) *r = (AbstractValue){.form = FORM_AFFINE, .arg = x->arg, .base = out[0]};
   }
 }
 
@@ -376,16 +377,16 @@ static void reshape(AbstractState *k, const Op *op, Known *r) {
 static bool apply_body(AbstractState *k, const Block *b, int n, const int64_t *left, const int64_t *right,
                        int64_t *out) {
   for (int i = 0; i < n; i++) {
-    *known_of(k, b->args[i]) = known_int(b->args[i]->type, left[i]);
-    *known_of(k, b->args[n + i]) = known_int(b->args[n + i]->type, right[i]);
+    *abstract_of(k, b->args[i]) = abstract_int(b->args[i]->type, left[i]);
+    *abstract_of(k, b->args[n + i]) = abstract_int(b->args[n + i]->type, right[i]);
   }
   for (const Op *op = b->first; op != b->last; op = op->next) {
     if (op->body[0]) return false;
-    known_op(k, op);
+    abstract_op(k, op);
     k->steps++;
   }
   for (int i = 0; i < n; i++)
-    if (!known_scalar(known_of(k, b->last->in[i]), b->last->in[i]->type, &out[i])) return false;
+    if (!abstract_scalar(abstract_of(k, b->last->in[i]), b->last->in[i]->type, &out[i])) return false;
   return true;
 }
 
@@ -393,7 +394,7 @@ static bool apply_body(AbstractState *k, const Block *b, int n, const int64_t *l
 static bool gather_lines(AbstractState *k, const Op *op) {
   for (int i = 0; i < op->in_count; i++) {
     const Type *t = op->in[i]->type;
-    const int64_t *e = is_int(t) ? known_elements(k, known_of(k, op->in[i]), t, 0) : NULL;
+    const int64_t *e = is_int(t) ? abstract_elements(k, abstract_of(k, op->in[i]), t, 0) : NULL;
     if (!e) return false;
     memcpy(room_for(k, &k->lines[i], DENSE_MOST), e, sizeof *e * (size_t)type_numel(t));
   }
@@ -423,22 +424,22 @@ static void along_axis(AbstractState *k, const Op *op) {
     for (int i = 0; i < n && !scans; i++) out[i][line] = so_far[i];
   }
   for (int i = 0; i < n; i++) {
-    Known *r = known_of(k, op->out[i]);
+    AbstractValue *r = abstract_of(k, op->out[i]);
     r->form = FORM_DENSE, r->dense = out[i];
-    if (!op->out[i]->type->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[i][0]};
+    if (!op->out[i]->type->rank) *r = (AbstractValue){.form = FORM_AFFINE, .arg = -1, .base = out[i][0]};
   }
 }
 
 static void reduce_live(AbstractState *k, const Op *op) {
   for (int i = 0; i < op->out_count; i++) {
-    Known r = known_unknown(op->out[i]->type), *x = known_of(k, op->in[i]);
+    AbstractValue r = abstract_unknown(op->out[i]->type), *x = abstract_of(k, op->in[i]);
     for (int d = 0, to = 0; d < op->in[i]->type->rank; d++)
       if (d != op->attr[0]) r.live[to++] = x->live[d];
-    *known_of(k, op->out[i]) = r;
+    *abstract_of(k, op->out[i]) = r;
   }
 }
 
-void known_op(AbstractState *k, const Op *op) {
+void abstract_op(AbstractState *k, const Op *op) {
   if (!op->out_count) return;
   if (op->code == OP_REDUCE) {
     reduce_live(k, op);
@@ -447,23 +448,23 @@ void known_op(AbstractState *k, const Op *op) {
   }
   if (op->code == OP_SCAN) {
     for (int i = 0; i < op->out_count; i++) {
-      *known_of(k, op->out[i]) = known_unknown(op->out[i]->type);
-      live_meet(known_of(k, op->out[i]), known_of(k, op->in[i]), op->out[i]->type);
+      *abstract_of(k, op->out[i]) = abstract_unknown(op->out[i]->type);
+      live_meet(abstract_of(k, op->out[i]), abstract_of(k, op->in[i]), op->out[i]->type);
     }
     along_axis(k, op);
     return;
   }
-  for (int i = 1; i < op->out_count; i++) *known_of(k, op->out[i]) = known_unknown(op->out[i]->type);
+  for (int i = 1; i < op->out_count; i++) *abstract_of(k, op->out[i]) = abstract_unknown(op->out[i]->type);
   const Type *t = op->out[0]->type;
-  Known r = known_unknown(t);
+  AbstractValue r = abstract_unknown(t);
   int from[MAX_RANK];
   k->skips_elements = !k->needed[op->out[0]->id];
   switch (op->code) {
     case OP_CONST:
-      if (is_int(t)) r = known_int(t, op->attr[0]);
+      if (is_int(t)) r = abstract_int(t, op->attr[0]);
       break;
-    case OP_PROGRAM_ID: r = known_int(t, k->program[op->attr[0]]); break;
-    case OP_NUM_PROGRAMS: r = known_int(t, k->grid[op->attr[0]]); break;
+    case OP_PROGRAM_ID: r = abstract_int(t, k->program[op->attr[0]]); break;
+    case OP_NUM_PROGRAMS: r = abstract_int(t, k->grid[op->attr[0]]); break;
     case OP_ARANGE: r.form = FORM_AFFINE, r.base = op->attr[0], r.step[0] = 1; break;
     case OP_SPLAT: splat(k, op, &r); break;
     case OP_BROADCAST:
@@ -484,8 +485,8 @@ void known_op(AbstractState *k, const Op *op) {
       break;
     case OP_RESHAPE: reshape(k, op, &r); break;
     case OP_HINT:
-    case OP_RELAYOUT:
-      known_set(k, op->out[0], known_of(k, op->in[0]));
+    case OP_CONVERT_LAYOUT:
+      abstract_set(k, op->out[0], abstract_of(k, op->in[0]));
       k->skips_elements = false;
       return;
     case OP_CONVERT:
@@ -493,7 +494,7 @@ void known_op(AbstractState *k, const Op *op) {
     case OP_ADDPTR: add_pointer(k, op, &r); break;
     case OP_SELECT: choose(k, op, &r); break;
     case OP_DOT: {
-      const Known *a = known_of(k, op->in[0]), *b = known_of(k, op->in[1]);
+      const AbstractValue *a = abstract_of(k, op->in[0]), *b = abstract_of(k, op->in[1]);
       int n = t->rank;
       r.live[n - 2] = a->live[n - 2], r.live[n - 1] = b->live[n - 1];
       if (n == 3) r.live[0] = a->live[0];
@@ -503,5 +504,5 @@ void known_op(AbstractState *k, const Op *op) {
       if (op_is_elementwise(op)) elementwise(k, op, &r);
   }
   k->skips_elements = false;
-  *known_of(k, op->out[0]) = r;
+  *abstract_of(k, op->out[0]) = r;
 }

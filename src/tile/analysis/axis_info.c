@@ -1,4 +1,4 @@
-/* What is known of integers, pointers and masks: Value.facts.
+/* What is known of integers, pointers and masks: Value.axis.
  *
  * Along each dim, on its own: the elements fall into runs of `contiguous`, each element one more than the last; the
  * first of each run is a multiple of `divisible`; they also fall into groups of `constant` equal elements. For pointers
@@ -15,17 +15,9 @@
  * index arithmetic is taken not to overflow, and all divisors are powers of two, which survive wrapping.
  *
  * Loops are solved by iteration from what their values start with: facts only get weaker, each iteration halves
- * something, and after a few turns whatever still changes is taken to be unknown.
+ * something, and after a few iterations whatever still changes is taken to be unknown.
  */
 #include "tile/tile.h"
-
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t t = a % b;
-    a = b, b = t;
-  }
-  return a;
-}
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -33,10 +25,10 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* The greatest power of two that divides v. */
 static int64_t power_in(int64_t v) {
   uint64_t low = (uint64_t)v & (0 - (uint64_t)v);
-  return low == 0 || low > (uint64_t)FACTS_MOST ? FACTS_MOST : (int64_t)low;
+  return low == 0 || low > (uint64_t)AXIS_INFO_MOST ? AXIS_INFO_MOST : (int64_t)low;
 }
 
-static int64_t times(int64_t a, int64_t b) { return a > FACTS_MOST / b ? FACTS_MOST : a * b; }
+static int64_t times(int64_t a, int64_t b) { return a > AXIS_INFO_MOST / b ? AXIS_INFO_MOST : a * b; }
 
 static int rank_of(const Type *t) { return t->rank ? t->rank : 1; }
 static int64_t dim_of(const Type *t, int d) { return t->rank ? t->shape[d] : 1; }
@@ -420,14 +412,14 @@ static AxisInfo of_load(const Op *op) {
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-enum { MAX_TURNS = 6, MAX_NESTED = 4 };
+enum { MAX_ITERATIONS = 6, MAX_NESTED = 4 };
 
 typedef struct Walker {
   Func *func;
   int loops; /* around the current place; in deep nests, iterating each loop anew would take too long */
 } Walker;
 
-static int turns_allowed(const Walker *w) { return w->loops > MAX_NESTED ? 1 : MAX_TURNS; }
+static int iterations_allowed(const Walker *w) { return w->loops > MAX_NESTED ? 1 : MAX_ITERATIONS; }
 
 static void visit_block(Walker *w, Block *b);
 
@@ -465,12 +457,12 @@ static void visit_for(Walker *w, Op *op) {
   Block *body = op->body[0];
   set(w, body->args[0], of_counter(op));
   for (int i = 0; i < op->out_count; i++) set(w, body->args[i + 1], axis_info_of(op->in[i + 3]));
-  for (int turn = 0;; turn++) {
+  for (int iteration = 0;; iteration++) {
     bool changed = false;
     visit_block(w, body);
     for (int i = 0; i < op->out_count; i++) {
       bool moved = weaken(w, body->args[i + 1], body->last->in[i]);
-      if (moved && turn + 1 >= turns_allowed(w)) set_unknown(w, body->args[i + 1]);
+      if (moved && iteration + 1 >= iterations_allowed(w)) set_unknown(w, body->args[i + 1]);
       changed = changed || moved;
     }
     if (!changed) break;
@@ -481,14 +473,14 @@ static void visit_for(Walker *w, Op *op) {
 static void visit_while(Walker *w, Op *op) {
   Op *condition = op->body[0]->last, *yield = op->body[1]->last;
   for (int i = 0; i < op->out_count; i++) set(w, op->body[0]->args[i], axis_info_of(op->in[i]));
-  for (int turn = 0;; turn++) {
+  for (int iteration = 0;; iteration++) {
     bool changed = false;
     visit_block(w, op->body[0]);
     for (int i = 0; i < op->out_count; i++) set(w, op->body[1]->args[i], axis_info_of(condition->in[i + 1]));
     visit_block(w, op->body[1]);
     for (int i = 0; i < op->out_count; i++) {
       bool moved = weaken(w, op->body[0]->args[i], yield->in[i]);
-      if (moved && turn + 1 >= turns_allowed(w)) set_unknown(w, op->body[0]->args[i]);
+      if (moved && iteration + 1 >= iterations_allowed(w)) set_unknown(w, op->body[0]->args[i]);
       changed = changed || moved;
     }
     if (!changed) break;
@@ -533,7 +525,7 @@ static void visit_op(Walker *w, Op *op) {
     } else if (op_info[op->code].group == GROUP_SHAPE) f = of_shape(op, i);
     else if (op_is_elementwise(op)) f = of_elementwise(op);
     else if (op->code == OP_HINT) f = of_hint(op);
-    else if (op->code == OP_RELAYOUT) f = axis_info_of(op->in[0]);
+    else if (op->code == OP_CONVERT_LAYOUT) f = axis_info_of(op->in[0]);
     else if (op->code == OP_LOAD) f = of_load(op);
     set(w, op->out[i], f);
   }
@@ -545,7 +537,7 @@ static void visit_block(Walker *w, Block *b) {
 }
 
 void tile_axis_info(Func *f) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   Walker w = {.func = f};
   for (int i = 0; i < f->body->arg_count; i++) {
     Value *arg = f->body->args[i];
@@ -583,7 +575,7 @@ static void drop_hint(Op *op, void *arg) {
     return;
   }
   if (op->code != OP_HINT) return;
-  Value *x = value_resolve(op->in[0]), *hinted = op->out[0];
+  Value *x = value_replacement(op->in[0]), *hinted = op->out[0];
   if (x->axis && hinted->axis) {
     if (!speaks_for(op, x)) return; /* the facts would be lost; back ends pass a hint's operand through */
     strengthen(x->type, x->axis, hinted->axis);
@@ -595,5 +587,5 @@ static void drop_hint(Op *op, void *arg) {
 
 void tile_drop_hints(Func *f) {
   tile_walk(f->body, drop_hint, f);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

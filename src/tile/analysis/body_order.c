@@ -52,13 +52,13 @@ static bool is_symmetric(const Op *op) {
 
 /* ---- trying ------------------------------------------------------------------------------------------------------ */
 
-typedef struct Known {
+typedef struct AbstractValue {
   const Value *of[MOST_VALUES];
   Scalar is[MOST_VALUES];
   int n;
-} Known;
+} AbstractValue;
 
-static bool know(Known *k, const Value *v, Scalar s) {
+static bool know(AbstractValue *k, const Value *v, Scalar s) {
   if (k->n == MOST_VALUES || v->type->rank || v->type->ptr) return false;
   k->of[k->n] = v;
   k->is[k->n++] = s;
@@ -84,7 +84,7 @@ static Scalar draw(Dtype t, bool small, uint64_t *state) {
 }
 
 /* Values from outside the body are constants, or any number, the same for both ways round. */
-static bool look_up(Known *k, const Value *v, uint64_t *state, Scalar *out) {
+static bool look_up(AbstractValue *k, const Value *v, uint64_t *state, Scalar *out) {
   for (int i = 0; i < k->n; i++)
     if (k->of[i] == v) {
       *out = k->is[i];
@@ -98,7 +98,7 @@ static bool look_up(Known *k, const Value *v, uint64_t *state, Scalar *out) {
   return know(k, v, *out);
 }
 
-static bool evaluate(const Op *op, Known *k, uint64_t *state) {
+static bool evaluate(const Op *op, AbstractValue *k, uint64_t *state) {
   Scalar in[4], out;
   Dtype types[4];
   if (op->out_count != 1 || op->in_count > 4 || op->body[0]) return false;
@@ -157,7 +157,7 @@ static bool tries_out(const Op *op, uint64_t *state, bool small) {
   }
   uint64_t outside = *state;
   for (int way = 0; way < 2; way++) {
-    Known known = {.n = 0};
+    AbstractValue known = {.n = 0};
     *state = outside;
     for (int i = 0; i < k; i++)
       if (!know(&known, body->args[i], way ? b[i] : a[i]) || !know(&known, body->args[k + i], way ? a[i] : b[i]))

@@ -13,7 +13,7 @@
 #include "tile/analysis/abstract.h"
 #include "tile/analysis/provenance.h"
 
-enum { STEPS = 6000000, SOME_TURNS = 4, MANY = 64 };
+enum { STEPS = 6000000, SOME_ITERATIONS = 4, MANY = 64 };
 enum { TYPED = COST_KINDS, DOTS = TYPED + 3 * COST_TYPES, BYTES = DOTS + DOT_TYPES }; /* where in a row what begins */
 
 typedef struct Touched {
@@ -37,11 +37,11 @@ const char *cost_note_text(CostNote note) {
   static const char *const text[COST_NOTES] = {
       [COST_NOTE_MASK] = "a mask that data decides: counted for all its elements",
       [COST_NOTE_BRANCH] = "a branch that data decides: at least its lesser side is counted",
-      [COST_NOTE_LOOP] = "a loop whose end data decides: at least its certain turns are counted",
+      [COST_NOTE_LOOP] = "a loop whose end data decides: at least its certain iterations are counted",
       [COST_NOTE_ADDRESS] = "addresses that data decides: all that is asked for counts as distinct",
       [COST_NOTE_ASM] = "inline assembly: not counted",
       [COST_NOTE_SAMPLED] = "some programs were counted for those between them",
-      [COST_NOTE_LONG] = "a long loop's later turns were counted as the last one walked",
+      [COST_NOTE_LONG] = "a long loop's later iterations were counted as the last one walked",
   };
   return note < COST_NOTES ? text[note] : "";
 }
@@ -52,8 +52,8 @@ static void remark(Walk *w, CostNote n, const Op *op) {
   w->out->place[n] = op ? op->span : NULL;
 }
 
-/* to + a * b; what takes centuries (three loops of 2^31 turns around each other) stays at some 10^17, so that sums of
- * it fit as well. */
+/* to + a * b; what takes centuries (three loops of 2^31 iterations around each other) stays at some 10^17, so that sums
+ * of it fit as well. */
 static int64_t plus_times(int64_t to, int64_t a, int64_t b) {
   const int64_t most = INT64_MAX / 64;
   int64_t v;
@@ -83,13 +83,13 @@ static void touch(Touched *t, int64_t low, int64_t high) {
  * and in *inside the box they lie in. */
 static int64_t elements_of(Walk *w, const Op *op, const Value *mask, Range *inside) {
   const Type *t = op->in[0]->type;
-  Known whole = known_unknown(t);
+  AbstractValue whole = abstract_unknown(t);
   memcpy(inside, whole.live, sizeof whole.live);
   if (!mask) return type_numel(t);
-  const Known *m = known_of(&w->k, mask);
+  const AbstractValue *m = abstract_of(&w->k, mask);
   int64_t value;
   if (m->form == FORM_BOX) memcpy(inside, m->box, sizeof m->box);
-  else if (!t->rank && known_scalar(m, mask->type, &value)) return value != 0;
+  else if (!t->rank && abstract_scalar(m, mask->type, &value)) return value != 0;
   else if (m->form == FORM_DENSE) {
     int64_t n = 0;
     for (int64_t i = 0; i < type_numel(t); i++) n += m->dense[i] != 0;
@@ -100,12 +100,13 @@ static int64_t elements_of(Walk *w, const Op *op, const Value *mask, Range *insi
 
 /* Of an access: whose address its pointer counts from in this program, or the only one it can be; else -1. */
 static int argument_of(Walk *w, const Op *op) {
-  const Known *p = known_of(&w->k, op->in[0]);
+  const AbstractValue *p = abstract_of(&w->k, op->in[0]);
   return p->form != FORM_UNKNOWN ? p->arg : provenance_argument(w->provenance, op->in[0]);
 }
 
 /* The elements from `low` to those that end at `high` are accessed, counted in bytes from the argument. */
-static void check_bounds(Walk *w, const Op *op, int arg, const Known *mask, int64_t low, int64_t high, int64_t bytes) {
+static void check_bounds(Walk *w, const Op *op, int arg, const AbstractValue *mask, int64_t low, int64_t high,
+                         int64_t bytes) {
   CostFault *f = &w->out->fault;
   int64_t size = w->k.contents[arg].bytes;
   bool certain = !w->undecided && (!mask || mask->form != FORM_UNKNOWN), outside = low < 0 || high > size;
@@ -115,7 +116,7 @@ static void check_bounds(Walk *w, const Op *op, int arg, const Known *mask, int6
 }
 
 static void touch_access(Walk *w, const Op *op, int which, const Value *mask, const Range *inside, int64_t bytes) {
-  const Known *p = known_of(&w->k, op->in[0]);
+  const AbstractValue *p = abstract_of(&w->k, op->in[0]);
   const Type *t = op->in[0]->type;
   int arg = argument_of(w, op);
   if (arg < 0) {
@@ -123,10 +124,10 @@ static void touch_access(Walk *w, const Op *op, int which, const Value *mask, co
     return;
   }
   Touched *to = &w->touched[which][arg];
-  const Known *m = mask ? known_of(&w->k, mask) : NULL;
+  const AbstractValue *m = mask ? abstract_of(&w->k, mask) : NULL;
   bool dense = p->form == FORM_DENSE || (m && m->form == FORM_DENSE);
-  const int64_t *at = dense ? known_elements(&w->k, p, t, 0) : NULL,
-                *on = at && m ? known_elements(&w->k, m, mask->type, 1) : NULL;
+  const int64_t *at = dense ? abstract_elements(&w->k, p, t, 0) : NULL,
+                *on = at && m ? abstract_elements(&w->k, m, mask->type, 1) : NULL;
   for (int64_t i = 0; at && i < type_numel(t); i++) {
     if (on && !on[i]) continue;
     touch(to, at[i], at[i] + bytes);
@@ -172,15 +173,15 @@ static void walk_memory(Walk *w, const Op *op) {
     if (adds) count(w, COST_ADD, range_volume(inside, t));
   }
   if (!op->out_count) return;
-  Known r = known_unknown(op->out[0]->type);
-  const Known *p = known_of(&w->k, op->in[0]);
+  AbstractValue r = abstract_unknown(op->out[0]->type);
+  const AbstractValue *p = abstract_of(&w->k, op->in[0]);
   for (int d = 0; d < t->rank; d++) {
     r.live[d] = (Range){inside[d].lo > p->live[d].lo ? inside[d].lo : p->live[d].lo,
                         inside[d].hi < p->live[d].hi ? inside[d].hi : p->live[d].hi};
     if (r.live[d].hi < r.live[d].lo) r.live[d].hi = r.live[d].lo;
   }
-  if (load) known_load(&w->k, op, &r);
-  *known_of(&w->k, op->out[0]) = r;
+  if (load) abstract_load(&w->k, op, &r);
+  *abstract_of(&w->k, op->out[0]) = r;
 }
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
@@ -272,9 +273,9 @@ static void walk_block(Walk *w, const Block *b);
 
 static void walk_dot(Walk *w, const Op *op) {
   const Type *t = op->in[0]->type;
-  const Range *a = known_of(&w->k, op->in[0])->live, *b = known_of(&w->k, op->in[1])->live;
+  const Range *a = abstract_of(&w->k, op->in[0])->live, *b = abstract_of(&w->k, op->in[1])->live;
   int r = t->rank;
-  int64_t n = range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type);
+  int64_t n = range_volume(abstract_of(&w->k, op->out[0])->live, op->out[0]->type);
   Range k = {a[r - 1].lo > b[r - 2].lo ? a[r - 1].lo : b[r - 2].lo,
              a[r - 1].hi < b[r - 2].hi ? a[r - 1].hi : b[r - 2].hi};
   int64_t products = k.hi > k.lo ? n * (k.hi - k.lo) : 0;
@@ -294,7 +295,7 @@ static void walk_dot(Walk *w, const Op *op) {
 static void walk_body(Walk *w, const Op *op, int64_t times) {
   const Block *b = op->body[0];
   int64_t before = w->times;
-  for (int i = 0; i < b->arg_count; i++) *known_of(&w->k, b->args[i]) = known_unknown(b->args[i]->type);
+  for (int i = 0; i < b->arg_count; i++) *abstract_of(&w->k, b->args[i]) = abstract_unknown(b->args[i]->type);
   w->times *= times;
   if (times > 0) walk_block(w, b);
   w->times = before;
@@ -302,9 +303,9 @@ static void walk_body(Walk *w, const Op *op, int64_t times) {
 
 static void walk_axis(Walk *w, const Op *op) {
   const Type *t = op->in[0]->type;
-  const Range *live = known_of(&w->k, op->in[0])->live;
+  const Range *live = abstract_of(&w->k, op->in[0])->live;
   int64_t n = range_volume(live, t), along = live[op->attr[0]].hi - live[op->attr[0]].lo;
-  known_op(&w->k, op);
+  abstract_op(&w->k, op);
   walk_body(w, op, n ? n - n / along : 0);
 }
 
@@ -312,30 +313,30 @@ static void walk_axis(Walk *w, const Op *op) {
 
 static void set_all(Walk *w, Value *const *values, int n, Value *const *from) {
   for (int i = 0; i < n; i++) {
-    const Known *x = known_of(&w->k, from[i]);
-    known_set(&w->k, values[i], x);
+    const AbstractValue *x = abstract_of(&w->k, from[i]);
+    abstract_set(&w->k, values[i], x);
   }
 }
 
 /* What a loop's body hands on becomes its arguments: all at once, for it may exchange them. A number that is loaded
- * over and over keeps as live what any turn loaded. */
+ * over and over keeps as live what any iteration loaded. */
 static void carry(Walk *w, Value *const *values, int n, Value *const *from) {
-  Known next[n + 1];
+  AbstractValue next[n + 1];
   for (int i = 0; i < n; i++) {
-    next[i] = *known_of(&w->k, from[i]);
+    next[i] = *abstract_of(&w->k, from[i]);
     bool moves = next[i].form == FORM_DENSE && !from[i]->def && from[i] != values[i];
     if (moves) next[i].form = FORM_UNKNOWN;
-    const Known *before = known_of(&w->k, values[i]);
+    const AbstractValue *before = abstract_of(&w->k, values[i]);
     for (int d = 0; d < values[i]->type->rank; d++) {
       if (before->live[d].lo < next[i].live[d].lo) next[i].live[d].lo = before->live[d].lo;
       if (before->live[d].hi > next[i].live[d].hi) next[i].live[d].hi = before->live[d].hi;
     }
   }
-  for (int i = 0; i < n; i++) known_set(&w->k, values[i], &next[i]);
+  for (int i = 0; i < n; i++) abstract_set(&w->k, values[i], &next[i]);
 }
 
 static void forget(Walk *w, Value *const *values, int n) {
-  for (int i = 0; i < n; i++) *known_of(&w->k, values[i]) = known_unknown(values[i]->type);
+  for (int i = 0; i < n; i++) *abstract_of(&w->k, values[i]) = abstract_unknown(values[i]->type);
 }
 
 static void forget_addresses(Walk *w) {
@@ -347,9 +348,9 @@ static void walk_for(Walk *w, const Op *op) {
   int n = op->in_count - 3;
   Value **carried = b->args + 1;
   int64_t low, high, step;
-  bool known = known_scalar(known_of(&w->k, op->in[0]), op->in[0]->type, &low) &&
-               known_scalar(known_of(&w->k, op->in[1]), op->in[1]->type, &high) &&
-               known_scalar(known_of(&w->k, op->in[2]), op->in[2]->type, &step) && step != 0;
+  bool known = abstract_scalar(abstract_of(&w->k, op->in[0]), op->in[0]->type, &low) &&
+               abstract_scalar(abstract_of(&w->k, op->in[1]), op->in[1]->type, &high) &&
+               abstract_scalar(abstract_of(&w->k, op->in[2]), op->in[2]->type, &step) && step != 0;
   set_all(w, carried, n, op->in + 3);
   if (!known) {
     remark(w, COST_NOTE_LOOP, op);
@@ -358,19 +359,19 @@ static void walk_for(Walk *w, const Op *op) {
     return;
   }
   int64_t before[w->width],
-      turns = step > 0 ? (high > low ? (high - low + step - 1) / step : 0)
-                       : (low > high ? (low - high - step - 1) / -step : 0),
+      iterations = step > 0 ? (high > low ? (high - low + step - 1) / step : 0)
+                            : (low > high ? (low - high - step - 1) / -step : 0),
       t = 0;
-  for (; t < turns && (w->k.steps < w->k.budget || t < SOME_TURNS); t++) {
-    Known iv = known_int(b->args[0]->type, low + t * step);
-    known_set(&w->k, b->args[0], &iv);
+  for (; t < iterations && (w->k.steps < w->k.budget || t < SOME_ITERATIONS); t++) {
+    AbstractValue iv = abstract_int(b->args[0]->type, low + t * step);
+    abstract_set(&w->k, b->args[0], &iv);
     memcpy(before, w->row, sizeof *before * (size_t)w->width);
     walk_block(w, b);
     carry(w, carried, n, b->last->in);
   }
   set_all(w, op->out, n, carried);
-  if (t == turns) return;
-  for (int i = 0; i < w->width; i++) w->row[i] = plus_times(w->row[i], w->row[i] - before[i], turns - t);
+  if (t == iterations) return;
+  for (int i = 0; i < w->width; i++) w->row[i] = plus_times(w->row[i], w->row[i] - before[i], iterations - t);
   remark(w, COST_NOTE_LONG, op);
   forget(w, op->out, n);
   forget_addresses(w);
@@ -384,7 +385,7 @@ static void walk_while(Walk *w, const Op *op) {
   set_all(w, head->args, n, op->in);
   for (;;) {
     walk_block(w, head);
-    known = known_scalar(known_of(&w->k, head->last->in[0]), head->last->in[0]->type, &go);
+    known = abstract_scalar(abstract_of(&w->k, head->last->in[0]), head->last->in[0]->type, &go);
     set_all(w, op->out, op->out_count, head->last->in + 1);
     if (known && !go) return;
     if (!known || w->k.steps >= w->k.budget) break;
@@ -399,7 +400,7 @@ static void walk_while(Walk *w, const Op *op) {
 
 static void walk_if(Walk *w, const Op *op) {
   int64_t c;
-  if (known_scalar(known_of(&w->k, op->in[0]), op->in[0]->type, &c)) {
+  if (abstract_scalar(abstract_of(&w->k, op->in[0]), op->in[0]->type, &c)) {
     const Block *b = op->body[c ? 0 : 1];
     if (!b) return;
     walk_block(w, b);
@@ -418,7 +419,7 @@ static void walk_if(Walk *w, const Op *op) {
   if (memcmp(first, w->row, bytes)) remark(w, COST_NOTE_BRANCH, op);
   for (int i = 0; i < w->width; i++)
     if (first[i] < w->row[i]) w->row[i] = first[i];
-  for (int i = 0; i < op->out_count; i++) *known_of(&w->k, op->out[i]) = known_unknown(op->out[i]->type);
+  for (int i = 0; i < op->out_count; i++) *abstract_of(&w->k, op->out[i]) = abstract_unknown(op->out[i]->type);
 }
 
 static void walk_op(Walk *w, const Op *op) {
@@ -434,24 +435,24 @@ static void walk_op(Walk *w, const Op *op) {
     case OP_REDUCE:
     case OP_SCAN: walk_axis(w, op); return;
     case OP_MAP:
-      known_op(&w->k, op);
+      abstract_op(&w->k, op);
       walk_body(w, op, type_numel(op->in[0]->type) / (op->attr[0] > 0 ? op->attr[0] : 1));
       return;
     case OP_ASM: remark(w, COST_NOTE_ASM, op); break;
     default: break;
   }
-  known_op(&w->k, op);
+  abstract_op(&w->k, op);
   if (op->code == OP_DOT) walk_dot(w, op);
   CostKind kind = kind_of(op);
   if (kind != COST_KINDS && op->out_count)
     count_arithmetic(w, kind, op->out[0]->type->dtype,
-                     range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type));
+                     range_volume(abstract_of(&w->k, op->out[0])->live, op->out[0]->type));
 }
 
 static void walk_block(Walk *w, const Block *b) {
   stack_guard();
   for (const Op *op = b->first; op; op = op->next)
-    if (op_info[op->code].effect != EFFECT_END) walk_op(w, op);
+    if (op_info[op->code].effect != EFFECT_TERMINATOR) walk_op(w, op);
 }
 
 /* ---- the programs of a grid -------------------------------------------------------------------------------------- */
@@ -585,10 +586,10 @@ static void begin(Walk *w, const uint64_t *args) {
   Func *f = w->k.f;
   for (int i = 0; i < w->args; i++) {
     const Value *v = f->body->args[i];
-    Known x = known_unknown(v->type);
+    AbstractValue x = abstract_unknown(v->type);
     if (v->type->ptr) x.form = FORM_AFFINE, x.arg = i;
-    else if (dtype_is_int(v->type->dtype)) x = known_int(v->type, int_wrap(v->type->dtype, (int64_t)args[i]));
-    *known_of(&w->k, v) = x;
+    else if (dtype_is_int(v->type->dtype)) x = abstract_int(v->type, int_wrap(v->type->dtype, (int64_t)args[i]));
+    *abstract_of(&w->k, v) = x;
   }
 }
 
@@ -612,7 +613,7 @@ static void finish(Walk *w, const int64_t *sum) {
   c->walked = w->walked;
 }
 
-void tile_known_arrays(const Func *f, const uint64_t *args, HostArray *contents) {
+void tile_host_arrays(const Func *f, const uint64_t *args, HostArray *contents) {
   Arena *a = f->cx->arena;
   int n = f->body->arg_count;
   bool *read = NEW_N(a, bool, n + 1), *written = NEW_N(a, bool, n + 1), *changed = NEW_N(a, bool, n + 1);
@@ -632,7 +633,7 @@ TileCost *tile_cost(Func *f, const uint64_t *args, const HostArray *contents, co
   int n = f->body->arg_count;
   Walk w = {.args = n, .width = BYTES + 2 * (n + 1), .out = NEW(a, TileCost), .provenance = provenance_create(a, f)};
   w.k.f = f;
-  w.k.of = NEW_N(a, Known, f->value_count + 1);
+  w.k.of = NEW_N(a, AbstractValue, f->value_count + 1);
   bool *needed = NEW_N(a, bool, f->value_count + 1);
   tile_walk(f->body, need_operands, needed);
   w.k.needed = needed;

@@ -1,8 +1,8 @@
 /* cost: what one launch of a Func asks of the machine, counted from the tile IR without running it on data.
  *
  * A program is walked with its integers as values: program ids, arguments and all that is computed from them are known,
- * what is loaded is not. Loops with known bounds are walked turn by turn, so trip counts and the masks of each
- * iteration are exact. Of
+ * what is loaded is not. Loops with known bounds are walked iteration by iteration, so trip counts and the masks of
+ * each iteration are exact. Of
  *
  *     offsets = program_id(0) * 1024 + arange(0, 1024);  mask = offsets < n;  x = load(x_ptr + offsets, mask);  y = x
  * * 2.0
@@ -40,11 +40,11 @@ typedef enum { DOT_F64, DOT_F32, DOT_TF32, DOT_F16, DOT_BF16, DOT_F8, DOT_I8, DO
 typedef enum {
   COST_NOTE_MASK,    /* a mask that data decides: all its elements are counted */
   COST_NOTE_BRANCH,  /* an `if` that data decides: the lesser of its sides is counted */
-  COST_NOTE_LOOP,    /* a loop whose end data decides: its turns past those that are certain are not counted */
+  COST_NOTE_LOOP,    /* a loop whose end data decides: its iterations past those that are certain are not counted */
   COST_NOTE_ADDRESS, /* addresses that data decides: which bytes are distinct is not known */
   COST_NOTE_ASM,     /* inline assembly: not counted */
   COST_NOTE_SAMPLED, /* some programs were counted for others */
-  COST_NOTE_LONG,    /* turns of a long loop were counted as its last walked one */
+  COST_NOTE_LONG,    /* iterations of a long loop were counted as its last walked one */
   COST_NOTES
 } CostNote;
 const char *cost_note_text(CostNote note);
@@ -75,10 +75,10 @@ typedef struct TileCost {
   const Span *place[COST_NOTES]; /* of the first such operation; may be NULL */
 } TileCost;
 
-/* f: after tile_optimize. args: as interp_run takes them. contents: each argument's array, as `tile_known_arrays`
+/* f: after tile_optimize. args: as interp_run takes them. contents: each argument's array, as `tile_host_arrays`
  * leaves them; NULL: nothing is known. In f's arena; fails only for want of memory. */
 TileCost *tile_cost(Func *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]);
 /* Forgets the contents of arrays that a launch of f may write, also through an argument that overlaps. */
-void tile_known_arrays(const Func *f, const uint64_t *args, HostArray *contents);
+void tile_host_arrays(const Func *f, const uint64_t *args, HostArray *contents);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct Address {
 } Address;
 
 static const Value *resolved(const Value *v) {
-  while (v->forward) v = v->forward;
+  while (v->replacement) v = v->replacement;
   return v;
 }
 
@@ -115,7 +115,7 @@ static void take_apart(Address *a, Part p, int depth) {
       return;
     case OP_SPLAT:
     case OP_HINT:
-    case OP_RELAYOUT:
+    case OP_CONVERT_LAYOUT:
     case OP_CONVERT:
     case OP_BITCAST:
       if (op->in[0]->type->ptr != v->type->ptr || (!v->type->ptr && !dtype_is_signed(op->in[0]->type->dtype))) break;

@@ -170,16 +170,16 @@ const Poly *poly_without_indices(PolySpace *s, const Poly *x) {
 
 static int64_t power_in(int64_t v) {
   uint64_t low = (uint64_t)v & (0 - (uint64_t)v);
-  return low == 0 || low > (uint64_t)FACTS_MOST ? FACTS_MOST : (int64_t)low;
+  return low == 0 || low > (uint64_t)AXIS_INFO_MOST ? AXIS_INFO_MOST : (int64_t)low;
 }
 
 int64_t poly_divisible(const PolySpace *s, const Poly *x) {
-  int64_t all = FACTS_MOST;
+  int64_t all = AXIS_INFO_MOST;
   for (int i = 0; i < x->count; i++) {
     int64_t d = power_in(x->at[i].factor);
     for (int k = 0; k < x->at[i].count; k++) {
       int64_t of = s->atoms.at[x->at[i].atoms[k]].divisible;
-      d = d > FACTS_MOST / of ? FACTS_MOST : d * of;
+      d = d > AXIS_INFO_MOST / of ? AXIS_INFO_MOST : d * of;
     }
     if (d < all) all = d;
   }
@@ -361,15 +361,15 @@ static bool is_invariant(const PolySpace *s, const Poly *x, const Op *loop) {
   return true;
 }
 
-/* init + growth * #loop */
-static const Poly *growing(PolySpace *s, const Op *loop, const Poly *init, const Poly *growth) {
-  if (!init || !growth) return NULL;
-  if (!is_invariant(s, growth, loop)) return fails(s, "it moves on by a step that changes in the loop");
-  return poly_add(s, init, poly_mul(s, growth, of_atom(s, atom_of_trip(s, loop))));
+/* init + stride * #loop */
+static const Poly *growing(PolySpace *s, const Op *loop, const Poly *init, const Poly *stride) {
+  if (!init || !stride) return NULL;
+  if (!is_invariant(s, stride, loop)) return fails(s, "it moves on by a step that changes in the loop");
+  return poly_add(s, init, poly_mul(s, stride, of_atom(s, atom_of_trip(s, loop))));
 }
 
 /* What `next` adds to the carried value. */
-static Value *growth_of(const Value *carried, const Value *next) {
+static Value *stride_of(const Value *carried, const Value *next) {
   const Op *op = next->def;
   if (!op || (op->code != OP_ADD && op->code != OP_ADDPTR)) return NULL;
   if (op->in[0] == carried) return op->in[1];
@@ -385,9 +385,9 @@ static const Poly *of_block_argument(PolySpace *s, Value *v, const int *dims) {
   const Op *loop = v->block->parent;
   if (!loop || loop->code != OP_FOR) return opaque(s, v);
   if (!v->index) return growing(s, loop, poly_of(s, loop->in[0], NULL), poly_of(s, loop->in[2], NULL));
-  Value *growth = growth_of(v, loop->body[0]->last->in[v->index - 1]);
-  if (!growth) return opaque(s, v);
-  return growing(s, loop, poly_of(s, loop->in[2 + v->index], dims), poly_of(s, growth, dims));
+  Value *stride = stride_of(v, loop->body[0]->last->in[v->index - 1]);
+  if (!stride) return opaque(s, v);
+  return growing(s, loop, poly_of(s, loop->in[2 + v->index], dims), poly_of(s, stride, dims));
 }
 
 /* x % y: of a block of indices that starts at a multiple of its size, all that changes is where it starts, if the size
@@ -449,7 +449,7 @@ static const Poly *of_integer(PolySpace *s, Value *v, const int *dims) {
 
 const Poly *poly_of(PolySpace *s, Value *v, const int *dims) {
   stack_guard();
-  v = value_resolve(v);
+  v = value_replacement(v);
   if (--s->steps < 0) return fails(s, "its address is too long a sum");
   if (!is_readable(v->type)) return opaque(s, v);
   if (v->def) return of_integer(s, v, dims);
@@ -458,7 +458,7 @@ const Poly *poly_of(PolySpace *s, Value *v, const int *dims) {
 
 const Poly *poly_of_pointer(PolySpace *s, Value *v, const int *dims, Value **base) {
   stack_guard();
-  v = value_resolve(v);
+  v = value_replacement(v);
   if (--s->steps < 0) return fails(s, "its address is too long a sum");
   int of_operand[MAX_RANK];
   const Op *op = v->def;
@@ -466,10 +466,10 @@ const Poly *poly_of_pointer(PolySpace *s, Value *v, const int *dims, Value **bas
     const Op *loop = v->block->parent;
     *base = v;
     if (v->block == s->f->body) return poly_int(s, 0);
-    Value *growth = NULL;
-    if (loop->code == OP_FOR && v->index) growth = growth_of(v, loop->body[0]->last->in[v->index - 1]);
-    if (!growth) return fails(s, "a loop carries its pointer, and moves it on by more than a step");
-    return growing(s, loop, poly_of_pointer(s, loop->in[2 + v->index], dims, base), poly_of(s, growth, dims));
+    Value *stride = NULL;
+    if (loop->code == OP_FOR && v->index) stride = stride_of(v, loop->body[0]->last->in[v->index - 1]);
+    if (!stride) return fails(s, "a loop carries its pointer, and moves it on by more than a step");
+    return growing(s, loop, poly_of_pointer(s, loop->in[2 + v->index], dims, base), poly_of(s, stride, dims));
   }
   switch (op->code) {
     case OP_ADDPTR: return poly_add(s, poly_of_pointer(s, op->in[0], dims, base), poly_of(s, op->in[1], dims));
@@ -493,10 +493,10 @@ static Value *again(Builder *b, Value *v, Map *made) {
   if (!v->def || there) return there ? there : v;
   Map *operands = map_create(b->func->cx->arena, false);
   for (int i = 0; i < v->def->in_count; i++) map_put(operands, v->def->in[i], again(b, v->def->in[i], made));
-  Op *twin = op_clone(b, v->def, operands);
-  twin->out[v->index]->axis = v->axis;
-  map_put(made, v, twin->out[v->index]);
-  return twin->out[v->index];
+  Op *clone = op_clone(b, v->def, operands);
+  clone->out[v->index]->axis = v->axis;
+  map_put(made, v, clone->out[v->index]);
+  return clone->out[v->index];
 }
 
 static Value *number(Builder *b, Dtype t, int64_t v) {

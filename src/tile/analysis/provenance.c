@@ -15,7 +15,7 @@ typedef struct Walk {
 } Walk;
 
 static const Value *resolved(const Value *v) {
-  while (v->forward) v = v->forward;
+  while (v->replacement) v = v->replacement;
   return v;
 }
 

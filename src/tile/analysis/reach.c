@@ -11,11 +11,11 @@ typedef struct Narrow { /* value, at that index, is less (or more) than `by` */
   int by;
 } Narrow;
 
-typedef struct Known {
+typedef struct KnownStep {
   const Value *value;
   int8_t map[MAX_RANK];
   int step;
-} Known;
+} KnownStep;
 
 struct Reach {
   const Func *f;
@@ -24,8 +24,8 @@ struct Reach {
   VEC(SpanStep) steps;
   int *shared; /* by value id: what no mask narrows, and 1 */
   VEC(Narrow) narrowed;
-  VEC(Known) known;  /* under them */
-  const Value *mask; /* of which they were read; NULL: none */
+  VEC(KnownStep) known; /* under them */
+  const Value *mask;    /* of which they were read; NULL: none */
   int depth;
 };
 
@@ -257,7 +257,7 @@ static int span_of(Reach *s, Value *v, const int8_t *map) {
   if (shared) {
     s->shared[v->id] = span + 1;
   } else {
-    Known k = {.value = v, .step = span};
+    KnownStep k = {.value = v, .step = span};
     memcpy(k.map, map, sizeof k.map);
     vec_push(s->arena, &s->known, k);
   }

@@ -65,7 +65,7 @@ static Value *scalar_of(Value *v) {
   while (v->type->rank && v->def &&
          (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST || v->def->code == OP_EXPAND_DIMS ||
           v->def->code == OP_RESHAPE))
-    v = value_resolve(v->def->in[0]);
+    v = value_replacement(v->def->in[0]);
   return v->type->rank ? NULL : v;
 }
 
@@ -86,7 +86,7 @@ static bool read_comparison(Reading *r, Value *v, const int *dims) {
 
 static bool read_mask(Reading *r, Value *v, const int *dims) {
   stack_guard();
-  v = value_resolve(v);
+  v = value_replacement(v);
   int64_t all;
   int of_operand[MAX_RANK];
   Value *scalar = scalar_of(v);

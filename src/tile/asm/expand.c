@@ -150,7 +150,7 @@ static void expand_map(Asm *x, const char *text, const Constraint *c, int result
 
 static void expand(Func *f, Op *op) {
   Context *cx = f->cx;
-  for (int i = 0; i < op->in_count; i++) op->in[i] = value_resolve(op->in[i]);
+  for (int i = 0; i < op->in_count; i++) op->in[i] = value_replacement(op->in[i]);
   Builder b = {.func = f, .block = op->block, .before = op, .span = op->span};
   Asm x = {.b = &b, .op = op, .shape = op->out[0]->type};
   int pack = op->attr[1] < 1 ? 1 : (int)op->attr[1], results = 0, operands = 0;
@@ -191,5 +191,5 @@ static void visit(Op *op, void *arg) {
 
 void tile_expand_asm(Func *f) {
   tile_walk(f->body, visit, f);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

@@ -22,10 +22,10 @@ enum { MAX_CHAIN = 16, MAX_DEPTH = 32 };
  */
 static Value *uniform(Builder *b, Value *v) {
   stack_guard();
-  v = value_resolve(v);
+  v = value_replacement(v);
   if (!v->type->rank) return v;
   switch (v->def->code) {
-    case OP_SPLAT: return value_resolve(v->def->in[0]);
+    case OP_SPLAT: return value_replacement(v->def->in[0]);
     case OP_CONST: return build_int(b, type_elem(b->func->cx, v->type), v->def->attr[0]);
     case OP_CONVERT: return build_convert(b, uniform(b, v->def->in[0]), v->type->dtype);
     default: return uniform(b, v->def->in[0]);
@@ -35,7 +35,7 @@ static Value *uniform(Builder *b, Value *v) {
 /* Whether uniform() gives a scalar. */
 static bool is_uniform(Value *v) {
   for (int depth = 0; depth < MAX_DEPTH; depth++) {
-    v = value_resolve(v);
+    v = value_replacement(v);
     if (!v->type->rank) return true;
     if (!v->def) return false;
     const Type *from = v->def->in_count ? v->def->in[0]->type : NULL;
@@ -67,19 +67,19 @@ typedef struct Step { /* one addition on the way from the carried value to the y
  * offset alone would not. */
 static int find_chain(const Block *body, Value *arg, Value *next, Step steps[MAX_CHAIN]) {
   int n = 0;
-  for (Value *v = value_resolve(next); v != arg;) {
+  for (Value *v = value_replacement(next); v != arg;) {
     Op *op = v->def;
     if (n == MAX_CHAIN || !op || op->block != body) return 0;
-    if (op->code == OP_HINT && n && value_resolve(op->in[0]) == arg) break;
+    if (op->code == OP_HINT && n && value_replacement(op->in[0]) == arg) break;
     bool pointer = op->code == OP_ADDPTR, add = op->code == OP_ADD && !dtype_is_float(v->type->dtype);
     bool sub = op->code == OP_SUB && !dtype_is_float(v->type->dtype);
     if (!pointer && !add && !sub) return 0;
     /* of an addition either operand may be the growing one */
     int by = add && !is_uniform(op->in[1]) ? 0 : 1;
-    if (add && value_resolve(op->in[0]) != arg && value_resolve(op->in[1]) == arg) by = 0;
+    if (add && value_replacement(op->in[0]) != arg && value_replacement(op->in[1]) == arg) by = 0;
     if (!is_uniform(op->in[by])) return 0;
     steps[n++] = (Step){op, op->in[by]};
-    v = value_resolve(op->in[1 - by]);
+    v = value_replacement(op->in[1 - by]);
   }
   return n;
 }
@@ -92,7 +92,7 @@ static Value *rebuild(Builder *b, Value *init, Value *offset) {
 
 static void rewrite(Func *f, Op *loop, int i, Block *body, Step *steps, int n) {
   Context *cx = f->cx;
-  Value *init = value_resolve(loop->in[i + control_skip(loop)]);
+  Value *init = value_replacement(loop->in[i + control_skip(loop)]);
   const Type *type = type_number(cx, init->type->ptr ? DT_I64 : init->type->dtype);
   Value *old_result, *old_args[2] = {NULL, NULL};
   control_retype(f, loop, i, type, &old_result, old_args);
@@ -127,12 +127,12 @@ static void rewrite(Func *f, Op *loop, int i, Block *body, Step *steps, int n) {
 }
 
 /* The additions by which carried value i of the loop grows, last first; 0: it does not grow, or cannot be rewritten. */
-static int growth_of(const Op *loop, int i, Step steps[MAX_CHAIN]) {
+static int induction_steps(const Op *loop, int i, Step steps[MAX_CHAIN]) {
   const Type *t = loop->out[i]->type;
   const Block *body = loop->body[loop->code == OP_FOR ? 0 : 1];
   const Op *condition = loop->code == OP_WHILE ? loop->body[0]->last : NULL;
   bool moves = t->ptr || (t->rank && dtype_is_int(t->dtype) && t->dtype != DT_I1);
-  if (!moves || (condition && value_resolve(condition->in[i + 1]) != loop->body[0]->args[i])) return 0;
+  if (!moves || (condition && value_replacement(condition->in[i + 1]) != loop->body[0]->args[i])) return 0;
   return find_chain(body, body->args[i + (loop->code == OP_FOR)], body->last->in[i], steps);
 }
 
@@ -140,14 +140,14 @@ bool tile_loop_grows(const Op *op) {
   Step steps[MAX_CHAIN];
   bool grows = false;
   for (int i = 0; i < op->out_count && !grows && (op->code == OP_FOR || op->code == OP_WHILE); i++)
-    grows = growth_of(op, i, steps) > 0;
+    grows = induction_steps(op, i, steps) > 0;
   return grows;
 }
 
 static void visit_loop(Func *f, Op *loop) {
   for (int i = 0; i < loop->out_count; i++) {
     Step steps[MAX_CHAIN];
-    int n = growth_of(loop, i, steps);
+    int n = induction_steps(loop, i, steps);
     if (n) rewrite(f, loop, i, loop->body[loop->code == OP_FOR ? 0 : 1], steps, n);
   }
 }
@@ -163,7 +163,7 @@ static void visit_block(Func *f, Block *block) {
 }
 
 void tile_canonical_loops(Func *f) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   visit_block(f, f->body);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

@@ -82,12 +82,12 @@ static bool same_op(const Op *a, const Op *b) {
 /* What carried value i grows by in every iteration, a value from outside the loop; NULL when it is anything else. */
 static Value *induction_stride(const Op *loop, int i) {
   const Block *body = loop->body[0];
-  const Value *arg = body->args[i + 1], *next = value_resolve(body->last->in[i]);
+  const Value *arg = body->args[i + 1], *next = value_replacement(body->last->in[i]);
   const Op *op = next->def;
   if (!op || op->block != body || op->code != OP_ADD || dtype_is_float(arg->type->dtype)) return NULL;
   for (int k = 0; k < 2; k++) {
-    Value *by = value_resolve(op->in[1 - k]);
-    if (value_resolve(op->in[k]) == arg && value_block(by) != body) return by;
+    Value *by = value_replacement(op->in[1 - k]);
+    if (value_replacement(op->in[k]) == arg && value_block(by) != body) return by;
   }
   return NULL;
 }
@@ -127,7 +127,7 @@ static void visit_block(Table *t, Block *block) {
   int scope_start = t->scope.n;
   for (Op *op = block->first, *next; op; op = next) {
     next = op->next;
-    for (int i = 0; i < op->in_count; i++) op->in[i] = value_resolve(op->in[i]);
+    for (int i = 0; i < op->in_count; i++) op->in[i] = value_replacement(op->in[i]);
     if (op->code == OP_FOR) merge_carried(t->func, op);
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(t, op->body[i]);
@@ -159,5 +159,5 @@ void tile_cse(Func *f) {
   while ((int64_t)t.mask < f->value_count) t.mask = t.mask * 2 + 1;
   t.buckets = NEW_N(f->cx->arena, Entry *, t.mask + 1);
   visit_block(&t, f->body);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

@@ -16,7 +16,7 @@ typedef struct Marker {
 } Marker;
 
 static void want(Marker *m, Value *v) {
-  v = value_resolve(v);
+  v = value_replacement(v);
   if (m->wanted[v->id]) return;
   m->wanted[v->id] = 1;
   vec_push(m->func->cx->arena, &m->queue, v);
@@ -84,7 +84,7 @@ static void mark_effects(Op *op, void *arg) {
 
 static void sweep(Op *op, void *arg) {
   Marker *m = arg;
-  if (op_info[op->code].effect == EFFECT_END) return;
+  if (op_info[op->code].effect == EFFECT_TERMINATOR) return;
   if (!op->note) {
     op_remove(op);
     return;
@@ -95,7 +95,7 @@ static void sweep(Op *op, void *arg) {
 }
 
 void tile_dce(Func *f) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   Marker m = {.func = f, .wanted = NEW_N(f->cx->arena, uint8_t, f->value_count)};
   tile_walk(f->body, clear_note, NULL);
   tile_walk(f->body, mark_effects, &m);

@@ -65,7 +65,7 @@ static Op *inline_body(Op *op, Block *body, Value *const *args, int skip) {
 /* How often a loop with constant bounds runs: 0, 1, or 2 for more or unknown. */
 static int trips(const Op *op) {
   int64_t low, high, step;
-  const Value *from = value_resolve(op->in[0]), *to = value_resolve(op->in[1]);
+  const Value *from = value_replacement(op->in[0]), *to = value_replacement(op->in[1]);
   if (!value_is_const(op->in[2], &step) || step == 0) return 2;
   if (from == to) return 0;
   if (!value_is_const(from, &low) || !value_is_const(to, &high)) return 2;
@@ -82,9 +82,9 @@ static void fold_carried(Op *op) {
   if (op->code == OP_IF || !op->body[0]->last) return;
   Op *yield = op->body[op->code == OP_FOR ? 0 : 1]->last, *condition = op->code == OP_WHILE ? op->body[0]->last : NULL;
   for (int i = op->out_count - 1; i >= 0; i--) {
-    Value *init = value_resolve(op->in[i + control_skip(op)]), *next = value_resolve(yield->in[i]);
+    Value *init = value_replacement(op->in[i + control_skip(op)]), *next = value_replacement(yield->in[i]);
     Value *arg = op->body[0]->args[i + (op->code == OP_FOR)], *arg1 = condition ? op->body[1]->args[i] : NULL;
-    if (condition && value_resolve(condition->in[i + 1]) != arg) continue;
+    if (condition && value_replacement(condition->in[i + 1]) != arg) continue;
     if (next != arg && next != arg1 && next != init) continue;
     value_replace(arg, init);
     if (arg1) value_replace(arg1, init);
@@ -129,7 +129,7 @@ static Op *fold_if(Func *f, Op *op) {
   if (value_is_const(op->in[0], &known)) return inline_body(op, op->body[known ? 0 : 1], NULL, 0);
   for (int i = 0; i < 2; i++) fold_block(f, op->body[i]);
   for (int i = op->out_count - 1; i >= 0; i--) { /* both sides give the same value from outside */
-    Value *then = value_resolve(op->body[0]->last->in[i]), *other = value_resolve(op->body[1]->last->in[i]);
+    Value *then = value_replacement(op->body[0]->last->in[i]), *other = value_replacement(op->body[1]->last->in[i]);
     if (then != other) continue;
     value_replace(op->out[i], then);
     control_drop(op, i);
@@ -144,7 +144,7 @@ static void pass_name_on(Value *from, Value *to) {
 }
 
 static Op *fold_one(Func *f, Op *op) {
-  for (int i = 0; i < op->in_count; i++) op->in[i] = value_resolve(op->in[i]);
+  for (int i = 0; i < op->in_count; i++) op->in[i] = value_replacement(op->in[i]);
   Builder b = {.func = f, .block = op->block, .before = op, .span = op->span};
   Op *next;
   switch (op->code) {
@@ -179,7 +179,7 @@ static Op *fold_one(Func *f, Op *op) {
     op_remove(now);
     if (!made || made->code == OP_CONST) return next;
     now = made;
-    for (int i = 0; i < now->in_count; i++) now->in[i] = value_resolve(now->in[i]);
+    for (int i = 0; i < now->in_count; i++) now->in[i] = value_replacement(now->in[i]);
     b.before = now;
   }
   return now->next;
@@ -192,5 +192,5 @@ static void fold_block(Func *f, Block *block) {
 
 void tile_fold(Func *f) {
   fold_block(f, f->body);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

@@ -85,24 +85,24 @@ static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
     case OP_EXPAND_DIMS:
     case OP_RESHAPE:
     case OP_TRANS:
-    case OP_HINT: return int_range(value_resolve(op->in[0]), depth - 1, low, high);
+    case OP_HINT: return int_range(value_replacement(op->in[0]), depth - 1, low, high);
     case OP_ADD:
     case OP_SUB:
     case OP_MUL:
     case OP_MIN:
     case OP_MAX:
-      if (!int_range(value_resolve(op->in[0]), depth - 1, &al, &ah)) return false;
-      if (!int_range(value_resolve(op->in[1]), depth - 1, &bl, &bh)) return false;
+      if (!int_range(value_replacement(op->in[0]), depth - 1, &al, &ah)) return false;
+      if (!int_range(value_replacement(op->in[1]), depth - 1, &bl, &bh)) return false;
       break;
     case OP_REM:
     case OP_DIV:
     case OP_AND:
-      if (!int_range(value_resolve(op->in[0]), depth - 1, &al, &ah) || al < 0) return false;
+      if (!int_range(value_replacement(op->in[0]), depth - 1, &al, &ah) || al < 0) return false;
       if (!int_const(op->in[1], &c) || c <= 0) return false;
       if (op->code == OP_DIV) return *low = al / c, *high = ah / c, true;
       return *low = 0, *high = op->code == OP_AND ? (c < ah ? c : ah) : (c - 1 < ah ? c - 1 : ah), true;
     case OP_CONVERT:
-      if (!is_int(op->in[0]->type) || !int_range(value_resolve(op->in[0]), depth - 1, low, high)) return false;
+      if (!is_int(op->in[0]->type) || !int_range(value_replacement(op->in[0]), depth - 1, low, high)) return false;
       return fits(v->type->dtype, *low) && fits(v->type->dtype, *high);
     default: return false;
   }
@@ -176,9 +176,9 @@ static Value *int_identity(Builder *b, Op *op, Value *x, Value *y) {
   bool regroups =
       op->code == OP_ADD || op->code == OP_MUL || op->code == OP_AND || op->code == OP_OR || op->code == OP_XOR;
   if (regroups && x->def && x->def->code == op->code && int_const(y, &c) &&
-      int_const(value_resolve(x->def->in[1]), &c2)) {
+      int_const(value_replacement(x->def->in[1]), &c2)) {
     Scalar both = scalar_binary(op->code, t->dtype, (Scalar){.i = c2}, (Scalar){.i = c}, 0);
-    return build_binary(b, op->code, value_resolve(x->def->in[0]), build_int(b, t, both.i));
+    return build_binary(b, op->code, value_replacement(x->def->in[0]), build_int(b, t, both.i));
   }
   return NULL;
 }
@@ -210,7 +210,7 @@ static CmpPred mirrored(CmpPred p) {
 static Value *fold_wide_equality(Builder *b, CmpPred p, Value *x, Value *y) {
   if (!x->type->rank || !x->def || x->def->code != OP_CONVERT || !is_splat(y) || dtype_bits(x->type->dtype) != 64)
     return NULL;
-  Value *narrow = value_resolve(x->def->in[0]), *one = value_resolve(y->def->in[0]);
+  Value *narrow = value_replacement(x->def->in[0]), *one = value_replacement(y->def->in[0]);
   Dtype t = narrow->type->dtype;
   if (!is_int(narrow->type) || t == DT_I1 || dtype_bits(t) > 32 || !dtype_is_signed(t) ||
       !dtype_is_signed(x->type->dtype))
@@ -260,13 +260,13 @@ static Value *fold_cmp(Builder *b, Op *op) {
 static Value *fold_not(Builder *b, Value *x) {
   Op *def = x->def;
   if (!def) return NULL;
-  if (def->code == OP_NOT) return value_resolve(def->in[0]);
+  if (def->code == OP_NOT) return value_replacement(def->in[0]);
   if (def->code != OP_CMP || x->type->dtype != DT_I1) return NULL;
   CmpPred p = (CmpPred)def->attr[0];
   /* not (x < y) is x >= y only where no NaN can be */
   if (is_float(def->in[0]->type) && p != CMP_EQ && p != CMP_NE) return NULL;
   static const CmpPred opposite[] = {CMP_NE, CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT};
-  return build_cmp(b, opposite[p], value_resolve(def->in[0]), value_resolve(def->in[1]));
+  return build_cmp(b, opposite[p], value_replacement(def->in[0]), value_replacement(def->in[1]));
 }
 
 static Value *fold_select(Builder *b, Op *op) {
@@ -274,7 +274,7 @@ static Value *fold_select(Builder *b, Op *op) {
   int64_t known;
   if (x == y) return x;
   if (int_const(c, &known)) return known ? x : y;
-  if (c->def && c->def->code == OP_NOT) return build_select(b, value_resolve(c->def->in[0]), y, x);
+  if (c->def && c->def->code == OP_NOT) return build_select(b, value_replacement(c->def->in[0]), y, x);
   if (x->type == c->type) { /* i1 */
     if (is_int_const(x, 1) && is_int_const(y, 0)) return c;
     if (is_int_const(x, 0) && is_int_const(y, 1)) return build_unary(b, OP_NOT, c);
@@ -298,7 +298,7 @@ static Value *fold_convert(Builder *b, Op *op) {
   Dtype to = op->out[0]->type->dtype;
   if (x->type->dtype == to) return x;
   if (!x->def || x->def->code != OP_CONVERT) return NULL;
-  Value *first = value_resolve(x->def->in[0]);
+  Value *first = value_replacement(x->def->in[0]);
   Dtype from = first->type->dtype, middle = x->type->dtype;
   if (middle == DT_I1 || from == DT_F8E4B15) return NULL; /* the latter reads a number that it cannot write */
   if (holds(from, middle)) {
@@ -319,18 +319,18 @@ static Value *fold_addptr(Builder *b, Op *op) {
   if (!int_const(offset, &c)) return NULL;
   if (c == 0) return p;
   if (!p->def || p->def->code != OP_ADDPTR) return NULL;
-  Value *inner = value_resolve(p->def->in[1]);
+  Value *inner = value_replacement(p->def->in[1]);
   /* A u64 above INT64_MAX is a negative number of elements: both are added modulo 2^64. */
   if (!int_const(inner, &c2)) return NULL;
   const Type *wide = type_with_dtype(b->func->cx, offset->type, DT_I64);
-  return build_addptr(b, value_resolve(p->def->in[0]), build_int(b, wide, (int64_t)((uint64_t)c + (uint64_t)c2)));
+  return build_addptr(b, value_replacement(p->def->in[0]), build_int(b, wide, (int64_t)((uint64_t)c + (uint64_t)c2)));
 }
 
 static Value *fold_bitcast(Op *op) {
   Value *x = op->in[0];
   if (x->type == op->out[0]->type) return x;
   if (!x->def || x->def->code != OP_BITCAST) return NULL;
-  Value *first = value_resolve(x->def->in[0]);
+  Value *first = value_replacement(x->def->in[0]);
   return first->type == op->out[0]->type ? first : NULL;
 }
 
@@ -352,7 +352,7 @@ Value *fold_elementwise(Builder *b, Op *op) {
     case OP_BITCAST: return fold_bitcast(op);
     case OP_ADDPTR: return fold_addptr(b, op);
     case OP_NOT: return fold_not(b, x);
-    case OP_NEG: return x->def && x->def->code == OP_NEG ? value_resolve(x->def->in[0]) : NULL;
+    case OP_NEG: return x->def && x->def->code == OP_NEG ? value_replacement(x->def->in[0]) : NULL;
     case OP_ABS:
       return x->def && x->def->code == OP_ABS ? x : is_int(x->type) && !dtype_is_signed(x->type->dtype) ? x : NULL;
     case OP_MATH:

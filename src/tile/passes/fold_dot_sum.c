@@ -12,7 +12,7 @@
 
 static void count_uses(Op *op, void *arg) {
   int *uses = arg;
-  for (int i = 0; i < op->in_count; i++) uses[value_resolve(op->in[i])->id]++;
+  for (int i = 0; i < op->in_count; i++) uses[value_replacement(op->in[i])->id]++;
 }
 
 static bool is_zero(const Value *v) {
@@ -24,12 +24,12 @@ static bool sums_exactly_so(Dtype t) { return t == DT_F32 || t == DT_F64 || (dty
 
 static void visit(Func *f, Op *add, const int *uses) {
   for (int k = 0; k < 2; k++) {
-    Value *product = value_resolve(add->in[k]), *acc = value_resolve(add->in[1 - k]);
+    Value *product = value_replacement(add->in[k]), *acc = value_replacement(add->in[1 - k]);
     Op *dot = product->def;
     if (!dot || dot->code != OP_DOT || dot->block != add->block || uses[product->id] != 1 ||
         product->type != add->out[0]->type)
       continue;
-    if (!is_zero(value_resolve(dot->in[2])) || dot->in[2]->type != acc->type || !sums_exactly_so(acc->type->dtype))
+    if (!is_zero(value_replacement(dot->in[2])) || dot->in[2]->type != acc->type || !sums_exactly_so(acc->type->dtype))
       continue;
     op_move_before(dot, add);
     dot->in[2] = acc;
@@ -52,12 +52,12 @@ static void find_adds(Op *op, void *arg) {
   if (op->code == OP_ADD && op->out[0]->type->rank >= 2) vec_push(a->arena, &a->list, op);
 }
 
-void tile_sum_dots(Func *f) {
+void tile_fold_dot_sum(Func *f) {
   Adds adds = {.arena = f->cx->arena};
   tile_walk(f->body, find_adds, &adds);
   if (!adds.dots || !adds.list.n) return;
   int *uses = NEW_N(f->cx->arena, int, f->value_count + 1);
   tile_walk(f->body, count_uses, uses);
   for (int i = 0; i < adds.list.n; i++) visit(f, adds.list.at[i], uses);
-  tile_resolve(f);
+  tile_replace_uses(f);
 }

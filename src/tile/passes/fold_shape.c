@@ -12,7 +12,7 @@ Value *const_like(Builder *b, const Type *t, const Value *constant) {
 /* The scalar that every element of v is, or NULL. */
 static Value *splatted(Builder *b, Value *v) {
   if (!v->type->rank) return v;
-  if (is_splat(v)) return value_resolve(v->def->in[0]);
+  if (is_splat(v)) return value_replacement(v->def->in[0]);
   if (is_const(v)) return const_like(b, type_elem(b->func->cx, v->type), v);
   return NULL;
 }
@@ -51,7 +51,7 @@ static Value *fold_trans(Builder *b, Op *op) {
   if (!x->def || x->def->code != OP_TRANS) return NULL;
   int64_t both[MAX_RANK];
   for (int d = 0; d < op->dim_count; d++) both[d] = x->def->dims[op->dims[d]];
-  return build_trans(b, value_resolve(x->def->in[0]), both);
+  return build_trans(b, value_replacement(x->def->in[0]), both);
 }
 
 /* Results of split; the operation has two, so it is not among those that fold_op replaces. */
@@ -60,9 +60,9 @@ static void fold_split(Builder *b, Op *op) {
   for (int i = 0; i < 2; i++) {
     const Type *t = op->out[i]->type;
     Value *half = NULL;
-    if (x->def && x->def->code == OP_JOIN) half = value_resolve(x->def->in[i]);
+    if (x->def && x->def->code == OP_JOIN) half = value_replacement(x->def->in[i]);
     else if (is_const(x)) half = const_like(b, t, x);
-    else if (is_splat(x)) half = build_splat(b, value_resolve(x->def->in[0]), t->rank, t->shape);
+    else if (is_splat(x)) half = build_splat(b, value_replacement(x->def->in[0]), t->rank, t->shape);
     if (half) value_replace(op->out[i], half);
   }
 }
@@ -76,7 +76,7 @@ static Value *fold_uniform(Builder *b, Op *op) {
   if (is_const(x)) return const_like(b, t, x);
   bool scalar = !x->type->rank;
   if (!is_splat(x) && !scalar) return NULL;
-  return build_splat(b, scalar ? x : value_resolve(x->def->in[0]), t->rank, t->shape);
+  return build_splat(b, scalar ? x : value_replacement(x->def->in[0]), t->rank, t->shape);
 }
 
 Value *fold_shape(Builder *b, Op *op) {
@@ -87,12 +87,12 @@ Value *fold_shape(Builder *b, Op *op) {
     case OP_SPLAT: return is_const(x) ? const_like(b, t, x) : NULL;
     case OP_BROADCAST:
       if (x->type == t) return x;
-      if (def && def->code == OP_BROADCAST) return build_broadcast(b, value_resolve(def->in[0]), t->rank, t->shape);
+      if (def && def->code == OP_BROADCAST) return build_broadcast(b, value_replacement(def->in[0]), t->rank, t->shape);
       return fold_uniform(b, op);
     case OP_RESHAPE:
       if (x->type == t) return x;
       if (def && def->code == OP_RESHAPE && !op->attr[0] && !def->attr[0])
-        return build_reshape(b, value_resolve(def->in[0]), t->rank, t->shape);
+        return build_reshape(b, value_replacement(def->in[0]), t->rank, t->shape);
       return fold_uniform(b, op);
     case OP_TRANS: {
       Value *v = fold_trans(b, op);

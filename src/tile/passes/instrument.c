@@ -1,9 +1,9 @@
-/* Regions of a kernel that is instrumented: which there are, and how a warp written in C records them (inside.h).
+/* Regions of a kernel that is instrumented: which there are, and how a warp written in C records them (instrument.h).
  *
  * Automatic regions, by the source line that they stand in:
  *
- *     loop 12          a `for` or `while`, from before its first turn to after its last
- *     turn 12          one iteration of it (of a `while`, without its condition)
+ *     loop 12          a `for` or `while`, from before its first iteration to after its last
+ *     iteration 12          one iteration of it (of a `while`, without its condition)
  *     dot 14, reduce 15, scan 16, sort 17      operations over a whole tile
  *     barrier 15       where a block's warps wait for each other: of a GPU alone, which adds them itself
  * (gpu/lower/scope.c)
@@ -67,7 +67,7 @@ static void add_to(Func *f, Block *block) {
       for (int i = 0; i < 2; i++) add_to(f, op->body[i]);
     if (op->code != OP_FOR && op->code != OP_WHILE) continue;
     Block *body = op->body[op->code == OP_WHILE];
-    const char *name = called(f, "turn", op);
+    const char *name = called(f, "iteration", op);
     if (op->code == OP_WHILE) add_to(f, op->body[0]);
     put(f, body, body->first, false, name, op->span);
     add_to(f, body);

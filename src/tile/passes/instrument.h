@@ -7,16 +7,16 @@
  * made and reads afterwards.
  *
  *     InstrumentBuffer   programs=3 warps=4 capacity=512 | slot: 1 0 2     programs 0 and 2 are recorded
- *     InstrumentWarp     of slot 0, warp 0: clocks, sm, used | begin loop @10, begin turn @12, end turn @40, ... 512 at
- * most InstrumentWarp     of slot 0, warp 1 ...
+ *     InstrumentWarp     of slot 0, warp 0: clocks, sm, used | begin loop @10, begin iteration @12, end iteration @40,
+ * ... 512 at most InstrumentWarp     of slot 0, warp 1 ...
  *
  * What no longer fits is counted and not kept. Records of what a loop repeats may not take the last INSTRUMENT_RESERVE
- * of the places, so that what lies around the loops is kept also when their turns are too many. The clock of a record
- * is the low half of the device's; the first and the last value stand in full beside it, with those of a timer that all
- * warps share.
+ * of the places, so that what lies around the loops is kept also when their iterations are too many. The clock of a
+ * record is the low half of the device's; the first and the last value stand in full beside it, with those of a timer
+ * that all warps share.
  */
-#ifndef NEREID_TILE_INSIDE_H
-#define NEREID_TILE_INSIDE_H
+#ifndef NEREID_TILE_INSTRUMENT_H
+#define NEREID_TILE_INSTRUMENT_H
 
 #include "tile/tile.h"
 

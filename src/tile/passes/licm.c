@@ -22,7 +22,7 @@ static void hoist(Block *body, Op *loop) {
   for (Op *op = body->first, *next; op; op = next) {
     next = op->next;
     Effect e = op_info[op->code].effect;
-    bool movable = e != EFFECT_CONTROL && e != EFFECT_END && op_is_pure(op);
+    bool movable = e != EFFECT_CONTROL && e != EFFECT_TERMINATOR && op_is_pure(op);
     if (movable && !uses_block(op, body)) op_move_before(op, loop);
   }
 }
@@ -39,6 +39,6 @@ static void visit_block(Block *block) {
 }
 
 void tile_licm(Func *f) {
-  tile_resolve(f);
+  tile_replace_uses(f);
   visit_block(f->body);
 }

@@ -14,7 +14,7 @@ enum {
 /* clang-format off */
 const PassInfo tile_passes[] = {
     /*                                         needs, gives, keeps */
-    {"sum_dots", tile_sum_dots,               {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* in which order sums are formed */
+    {"fold_dot_sum", tile_fold_dot_sum,       {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* in which order sums are formed */
     {"fold", tile_fold,                       {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
     {"cse", tile_cse,                         {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
     {"licm", tile_licm,                       {0,     0,     FUNC_ALL}},

@@ -322,7 +322,7 @@ static void of_branch(Tracker *t, Op *op) {
 
 static void track(Tracker *t, Op *op) {
   stack_guard();
-  if (op->code >= OP_ADD && op->code <= OP_ADDPTR) {
+  if (op_is_elementwise(op)) {
     set_note(t, op->out[0], of_elements(t, op));
     return;
   }

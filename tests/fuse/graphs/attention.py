@@ -1,7 +1,7 @@
 # Attention written out: the scores are never stored, one kernel does all of it.
 # args: q=randn:f32[2,4,70,24] k=randn:f32[2,2,90,24] v=randn:f32[2,2,90,40] bias=randn:f32[4,70,90] h=randn:f16[1,3,150,64] keep=randint(0,2):i1[2,1,1,90]
 # explains: acc is computed in one loop with what it depends on: a change of the maximum multiplies it by exp(old - new), and a factor of the row is applied when it is known
-# explains: blocks behind those that the mask leaves are not computed: they would change nothing
+# explains: blocks after those that the mask leaves are not computed: they would change nothing
 # explains: blocks before those that the mask leaves are not computed: they would change nothing
 import math
 

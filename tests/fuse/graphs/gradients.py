@@ -1,4 +1,4 @@
-# What stands before and behind: results and their gradients, of tensors with and without elements.
+# What stands before and after: results and their gradients, of tensors with and without elements.
 # args: x=randn:f32[6,10] w=randn:f64[10,4] e=randn:f32[0,3] --grad x,w,e
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,7 @@
 # Numbers and shapes at the edges; what is refused, at the user's line.
+import math
+
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -48,6 +51,33 @@ def expanded_and_overlapping(x):
     y = x.expand(3, 5, 4)
     w = x.reshape(-1).unfold(0, 4, 2)
     return y.sum(1), y @ y.transpose(1, 2), w * 2, w.softmax(1), torch.as_strided(x, (4, 3), (2, 1)) + 1, torch.as_strided(x, (2, 2), (1, 0), 3), y.reshape(15, 4).cumsum(0)
+
+
+# x f64[8], n i64[5]; grad
+def inverse_hyperbolic(x, n):
+    y = torch.cat([x[:2] * 0, x[2:6] * 3, x[6:] * 1e200])
+    return torch.asinh(y), torch.asinh(n), torch.acosh(y.abs() + 1.5), torch.acosh(n + 1), torch.atanh(y.clamp(-0.5, 0.5)), torch.asinh(y.float() * 1e30)
+
+
+# x f64[], y f32[], u u8[3]<9, m f32[3]
+def three_operands(x, y, u, m):
+    return torch.addcdiv(x, y, u * u + 1), torch.addcmul(x, y, u), torch.clamp(m, x, y), torch.clamp(u, y, x), torch.addcmul(m, x, y, value=3)
+
+
+# x f64[4,3]
+def numbers_of_numpy_and_math(x):
+    return x * np.log2(8) + np.sqrt(2) * np.power(2, 3) + np.arctan(1.0), x * math.hypot(3, 4) + math.trunc(-2.7) + math.ceil(2.1) // 2, x + np.floor(2.5) / 2 + np.prod(x.shape), x / np.absolute(-3) + math.log(8, 2) + math.acosh(1.5)
+
+
+# x f64[3,4], w f64[2,4]
+def names_of_parameters(x, w):
+    return F.linear(input=x, weight=w), torch.mul(input=x, other=2), torch.softmax(input=x, dim=1), torch.matmul(input=x, other=w.t()), torch.where(condition=x > 0, input=x, other=x * 2), torch.clamp(input=x, min=0.1), torch.clone(input=x)
+
+
+# error math.sqrt: -3 is not in its domain
+# x f64[4]
+def no_root(x):
+    return x * math.sqrt(-3)
 
 
 # error did you mean softmax?

@@ -20,6 +20,11 @@ def convolutions(x, w, v, b):
     return F.conv2d(x, w, b, stride=2, padding=1, groups=2), F.conv_transpose2d(x, v, stride=2, padding=1, output_padding=1), F.conv2d(x[:, :2], w, dilation=2, padding="same"), F.conv1d(x[:, :, 0], w[:, :, 0].reshape(3, 4, 3))
 
 
+# x f64[1,2,1], v f64[2,1,12]; grad
+def convolutions_of_borders(x, v):
+    return F.conv_transpose1d(x, v, stride=2, padding=5), F.conv_transpose1d(x, v, stride=3, padding=5, output_padding=2)
+
+
 # q f64[2,2,5,4], k f64[2,2,6,4], v f64[2,2,6,4], m i1[5,6]; grad
 def attentions(q, k, v, m):
     return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k[:, :, :5], v[:, :, :5], is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.7) if False else F.scaled_dot_product_attention(q, k, v, attn_mask=q[0, 0, 0].sum() + q[0, 0, :, :1] * k[0, 0, :, 0])

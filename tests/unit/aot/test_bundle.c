@@ -1,20 +1,11 @@
 /* Kernels built ahead of time: what a bundle launches agrees with what the module does; which specialization and code
  * is taken; files that are cut off, changed or for others are errors. GPUs are a driver that is not there
  * (fakes/cuda.c). */
-#include "aot/aot.h"
-#undef fail /* cmocka has one */
-#include "fakes/cuda_kit.h"
+#include "unit/aot/aot_kit.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static FakeCuda *fake;
-static void (*fake_reset)(void);
-static void (*fake_kernel)(const char *name, FakeKernel run);
-
-static const int64_t one_program[3] = {1, 1, 1};
 
 static const char text[] =
     "import triton\n"
@@ -85,52 +76,7 @@ static const char text[] =
     "    out = out_ptr + tl.program_id(1) * M * 64 + m[:, None] * 64 + n[None, :]\n"
     "    tl.store(out, acc, mask=m[:, None] < M)\n";
 
-typedef struct Fixture {
-  nereid_module *m;
-  nereid_device *cpu;
-  char path[64];
-} Fixture;
-
-static nereid_build *new_build(const char *targets) {
-  nereid_build *b = NULL;
-  assert_ok(nereid_build_create(&(nereid_build_options){.targets = targets}, &b, &error));
-  return b;
-}
-
-#define ADD(b, f, kernel, grid_text, ...) \
-  do { \
-    const nereid_build_arg list[] = {__VA_ARGS__}; \
-    assert_ok(nereid_build_add(b, (f)->m, kernel, list, sizeof list / sizeof list[0], \
-                               &(nereid_build_how){.grid = grid_text}, NULL, &error)); \
-  } while (0)
-
-static nereid_bundle *write_and_open(Fixture *f, nereid_build *b, nereid_device *d) {
-  nereid_bundle *out = NULL;
-  assert_ok(nereid_build_write(b, f->path, &error));
-  nereid_build_free(b);
-  assert_ok(nereid_bundle_open(d, f->path, &out, &error));
-  return out;
-}
-
-static int setup(void **state) {
-  static Fixture f;
-  f = (Fixture){0};
-  fake_reset();
-  assert_ok(nereid_module_load_string("k.py", text, &f.m, &error));
-  assert_ok(nereid_device_open("cpu:2", &f.cpu, &error));
-  snprintf(f.path, sizeof f.path, "/tmp/nereid-test-bundle-%d.nereid", (int)getpid());
-  *state = &f;
-  return 0;
-}
-
-static int teardown(void **state) {
-  Fixture *f = *state;
-  nereid_module_free(f->m);
-  nereid_device_close(f->cpu);
-  unlink(f->path);
-  assert_nothing_left(fake);
-  return 0;
-}
+static int setup(void **state) { return aot_setup(state, text); }
 
 static nereid_build *build_add(Fixture *f, const char *targets) {
   nereid_build *b = new_build(targets);
@@ -309,9 +255,9 @@ static void test_wrong_signatures(void **state) {
   } wrong[] = {
       {{"m", "i32"}, NULL, "kernel 'shift' has no parameter 'm'"},
       {{"x", "f33*"}, NULL, NULL},
-      {{"n", "i32:3"}, NULL, "n=i32:3: behind the colon stand 16, 1 or any, with | between"},
-      {{"x", "i32*:1"}, NULL, "x=i32*:1: behind the colon of a pointer stand 16 or any, with | between"},
-      {{"n", "f32:16"}, NULL, "n=f32:16: only pointers and integers have cases"},
+      {{"n", "i32:3"}, NULL, "n=i32:3: after the colon stand 16, 1 or any, with | between"},
+      {{"x", "i32*:1"}, NULL, "x=i32*:1: after the colon of a pointer or a descriptor stand 16 or any, with | between"},
+      {{"n", "f32:16"}, NULL, "n=f32:16: only pointers, integers and descriptors have cases"},
       {{"n", "i32"}, "n +", "the grid 'n +' ends too soon"},
       {{"n", "i32"}, "x", "the grid 'x' names 'x', which is no integer"},
       {{"n", "i32"}, "n, n, n, n", "the grid 'n, n, n, n' has more than three dimensions"},
@@ -319,7 +265,7 @@ static void test_wrong_signatures(void **state) {
        "exp(n)",
        "the grid 'exp(n)' calls what a grid does not have: cdiv, next_power_of_2, min and max are "
        "there"},
-      {{"n", "i32"}, "n / 2", "the grid 'n / 2' has something behind it"},
+      {{"n", "i32"}, "n / 2", "the grid 'n / 2' has something after it"},
       {{"n", "i32"}, "SIZE", "the grid 'SIZE' names 'SIZE', which kernel 'shift' does not have as an integer"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -339,13 +285,6 @@ static void test_wrong_signatures(void **state) {
   assert_says(nereid_build_create(&(nereid_build_options){.targets = "sm_12"}, &b, &error), NEREID_BAD_ARGUMENT,
               "there is no target 'sm_12'");
   assert_null(b);
-}
-
-static char *read_all(const char *path, size_t *n) {
-  Buf b = {0};
-  assert_true(file_read(path, &b));
-  *n = b.n;
-  return b.at;
 }
 
 /* The bytes with their checksum made right again. */
@@ -401,7 +340,7 @@ static void test_damaged_files(void **state) {
   assert_true(found > 10);
   bytes[8] = 77;
   assert_says(open_changed(f->cpu, bytes, n, false, &error), NEREID_BAD_FILE,
-              "the bundle is a bundle of format 77; this is Nereid " NEREID_VERSION ", which takes format 2");
+              "the bundle is a bundle of format 77; this is Nereid " NEREID_VERSION ", which takes format 3");
   assert_says(nereid_bundle_open(f->cpu, "/nonexistent", &out, &error), NEREID_BAD_FILE,
               "cannot open /nonexistent: No such file or directory");
   assert_int_equal(nereid_bundle_open(f->cpu, "/tmp", &out, NULL), NEREID_BAD_FILE);
@@ -628,7 +567,7 @@ static void test_arrays_that_lie_apart(void **state) {
   ADD(built, f, "recurrence", NULL, {"x", "f32*"}, {"out", "f32*"}, {"n", "i32"}, {"B", "64"});
   nereid_bundle *b = write_and_open(f, built, d);
   static const struct {
-    int out, n, codes; /* bytes behind x; how many codes have been loaded then */
+    int out, n, codes; /* bytes after x; how many codes have been loaded then */
   } cases[] = {{256 * 16, 15, 1}, {256 * 16, 17, 2}, {256 * 16, 15, 2}, {0, 15, 2}, {256 * 32, 31, 2}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     nereid_arg args[] = {nereid_pointer(p, NEREID_F32), nereid_pointer(p + cases[i].out, NEREID_F32),
@@ -686,7 +625,7 @@ static void test_odd_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, aot_teardown)
       T(test_every_specialization),
       T(test_numbers_and_constants),
       T(test_arrays_that_overlap),
@@ -705,13 +644,6 @@ int main(void) {
       T(test_arrays_that_lie_apart),
       T(test_odd_rows),
   };
-  setenv("NEREID_LIBCUDA", FAKE_CUDA, 1);
-  if (getenv("NEREID_TEST_CACHE")) setenv("NEREID_CACHE_DIR", getenv("NEREID_TEST_CACHE"), 1);
-  void *library = dlopen(FAKE_CUDA, RTLD_NOW);
-  FakeCuda *(*get)(void);
-  *(void **)&get = dlsym(library, "fake_cuda");
-  *(void **)&fake_reset = dlsym(library, "fake_reset");
-  *(void **)&fake_kernel = dlsym(library, "fake_kernel");
-  fake = get();
+  aot_start();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,6 +90,12 @@ static void test_numbers(void **state) {
   json_end_array(&w);
   expect_written(&b, "[-9223372036854775808,18446744073709551615,0.333333,1.0000000000000001e+300,-0.5,1234.500,1234,"
                      "null,null]");
+  json_put_real(&(JsonWriter){.buf = &b}, NULL, 17, -0.0); /* with its sign, as a real */
+  Json *zero = json_parse("-0.0", NULL);
+  assert_int_equal(zero->kind, JSON_DOUBLE);
+  assert_true(signbit(zero->f));
+  json_free(zero);
+  expect_written(&b, "-0.0");
 }
 
 static void test_read(void **state) {

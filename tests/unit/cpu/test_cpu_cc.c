@@ -38,7 +38,7 @@ static const char *program(int answer) {
 static int compile(const char *text, CpuCompileInfo *info, int *answer, Buf *said) {
   Context *cx = context_create();
   if (context_try(cx)) {
-    CpuCode *code = cpu_compile(cx, text, strlen(text), info);
+    CpuCode *code = cpu_compile(cx, &(CpuText){text, strlen(text), 0}, info);
     assert_int_equal(cpu_code_scratch(code), 128);
     *answer = cpu_code_entry(code)(NULL, NULL, 0, 0, NULL, NULL);
     cpu_code_release(code);
@@ -280,6 +280,17 @@ static void test_native(void **state) {
   works(4, false);
   assert_int_equal(runs(" -E "), 2);
   assert_int_equal(runs("=native"), 4);
+  /* One that is killed while it is asked, or takes too long, did not say no: the next kernel asks again. */
+  make_compiler("case \"$*\" in *=native*/dev/null*) kill -9 $$;; esac");
+  fails(program(5), "our-cc failed on the kernel's C text with status 137");
+  make_compiler("case \"$*\" in *=native*/dev/null*) sleep 1000;; esac");
+  setenv("NEREID_COMPILER_SECONDS", "0.3", 1);
+  fails(program(5), "our-cc was stopped after 0.3 seconds");
+  unsetenv("NEREID_COMPILER_SECONDS");
+  int before = runs("=native -std=gnu11");
+  make_compiler("");
+  works(5, false);
+  assert_int_equal(runs("=native -std=gnu11") - before, 1);
   unsetenv("NEREID_CC");
 }
 
@@ -334,7 +345,7 @@ static void test_many_loaded(void **state) {
   for (int i = 0; i < N; i++) {
     Context *cx = context_create();
     assert_true(context_try(cx));
-    code[i] = cpu_compile(cx, program(i), strlen(program(i)), NULL);
+    code[i] = cpu_compile(cx, &(CpuText){program(i), strlen(program(i)), 0}, NULL);
     context_end_try(cx);
     context_destroy(cx);
   }
@@ -347,7 +358,7 @@ static void test_many_loaded(void **state) {
 static void *make_one(void *info) {
   Context *cx = context_create();
   assert_true(context_try(cx));
-  CpuCode *code = cpu_compile(cx, program(7), strlen(program(7)), info);
+  CpuCode *code = cpu_compile(cx, &(CpuText){program(7), strlen(program(7)), 0}, info);
   cpu_code_release(code);
   context_end_try(cx);
   context_destroy(cx);
@@ -380,7 +391,7 @@ static void test_names(void **state) {
     assert_true(context_try(cx));
     Func *f = tile_parse(cx, source_from_text(cx, "names.tile", texts[i], strlen(texts[i])));
     tile_optimize(f, NULL, NULL, true);
-    cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text[i]);
+    cpu_emit_c(f, false, CPU_TEXT_COMPILED, &text[i], NULL);
     context_end_try(cx);
     context_destroy(cx);
   }

@@ -139,8 +139,9 @@ static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
     fail_msg("interp: %s", fault.message);
   }
 
-  cpu_emit_c(f, c->overlap, CPU_TEXT_COMPILED, text);
-  CpuCode *code = cpu_compile(cx, text->at, text->n, NULL);
+  size_t headers;
+  cpu_emit_c(f, c->overlap, CPU_TEXT_COMPILED, text, &headers);
+  CpuCode *code = cpu_compile(cx, &(CpuText){text->at, text->n, headers}, NULL);
   void *scratch = aligned_alloc(64, (cpu_code_scratch(code) + 63) / 64 * 64 + 64);
   memset(scratch, 0x5A, (cpu_code_scratch(code) + 63) / 64 * 64 + 64);
   NereidHost host = {.print = kit_host_print, .fault = kit_host_fault, .arg = &cpu_said};

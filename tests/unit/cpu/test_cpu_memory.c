@@ -178,7 +178,7 @@ static bool emit_with(const char *ir, long n, Buf *text) {
   volatile bool good = false;
   if (cx && context_try(cx)) {
     Func *f = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
-    cpu_emit_c(f, n & 1, CPU_TEXT_READABLE, text);
+    cpu_emit_c(f, n & 1, CPU_TEXT_READABLE, text, NULL);
     if (text->failed) context_out_of_memory(cx);
     context_end_try(cx);
     good = true;

@@ -439,7 +439,7 @@ static void test_while_and_if(void **state) {
   }
 }
 
-/* A scan in a body that does not run (a branch, a loop of no turns) keeps what it takes in memory; the scan behind must
+/* A scan in a body that does not run (a branch, a loop of no turns) keeps what it takes in memory; the scan after must
  * not look there. */
 static void test_kept_in_body(void **state) {
   (void)state;

@@ -43,7 +43,6 @@ static void values_and_types_of_constexprs(void **state) {
       "N.value == 16",
       "S.value == 'relu'",
       "D.value == tl.float16",
-      "n.dtype.value == tl.int32",
       "TABLE.value[2] == 4",
       "N.type == tl.constexpr_type(16)",
       "isinstance(D.type, tl.constexpr_type)",
@@ -63,6 +62,10 @@ static void values_and_types_of_constexprs(void **state) {
       "TYPES['half'] == tl.float16",
       "SIZE == 8",
       "core2.CONSTEXPR_0 == 0",
+      "tl.full((16,), -1, tl.int1).dtype == tl.int1",
+      "tl.full((16,), 0.5, tl.int1).dtype == tl.int1",
+      /* block pointers to int1 are to bytes */
+      "tl.load(tl.make_block_ptr(x.to(tl.pointer_type(tl.int1)), (16,), (1,), (0,), (16,), (0,))).dtype == tl.int8",
   };
   for (size_t i = 0; i < sizeof asserted / sizeof *asserted; i++) {
     char line[300];

@@ -348,7 +348,7 @@ static void creation_and_shape(void **state) {
       {"tl.expand_dims(a2, 5)", "!invalid axis 5. Expected -3 <= axis < 3"},
       {"tl.squeeze(ar[None, :], 0)", "i32[16]"},
       {"tl.unsqueeze(ar, 1)", "i32[16,1]"},
-      {"tl.item(tl.sum(a2, keep_dims=True))", "i32"},
+      {"tl.sum(a2, keep_dims=True).item()", "i32"},
       {"tl.gather(f32, i8, 0)", "f32[16]"},
       {"tl.gather(f32, f32, 0)", "!index must be an integer tensor, but it is f32[16]"},
       {"tl.gather(a2, ar, 0)", "!source and index tensors must have the same rank, but they are i32[4,4] and i32[16]"},

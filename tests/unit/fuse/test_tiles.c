@@ -135,6 +135,30 @@ static void divisions_split_constants(void **state) {
   context_destroy(t.cx);
 }
 
+/* What has been read: a tensor that a gradient stood for, one without elements, and one that nobody needs. */
+static void passes_leave_what_the_plan_needs(void **state) {
+  for (int eager = 0; eager < 2; eager++) {
+    Test t = start();
+    Tensor *x = input(&t, DT_F32, 64, 32), *none = graph_slice(t.g, x, 0, size_int(t.g, 0), size_int(t.g, 0), 1);
+    Tensor *sum = graph_point(t.g, POINT_ADD, 2, (Tensor *[]){x, x});
+    graph_reduce(t.g, REDUCE_MAX, x, 1, (int64_t[]){1});
+    vec_push(t.cx->arena, &t.g->outputs, graph_detach(t.g, sum, x));
+    vec_push(t.cx->arena, &t.g->outputs, graph_point(t.g, POINT_ADD, 2, (Tensor *[]){none, none}));
+    assert_int_equal(count(t.g, GRAPH_DETACH) + count(t.g, GRAPH_REDUCE), 2);
+    if (!context_try(t.cx)) {
+      Buf b = {0};
+      diags_print(&b, t.cx, false);
+      fail_msg("%s", b.at);
+    }
+    fuse_optimize(t.g, &(FuseOptions){.eager = eager, .target = gpu});
+    context_end_try(t.cx);
+    assert_int_equal(count(t.g, GRAPH_DETACH) + count(t.g, GRAPH_REDUCE) + count(t.g, GRAPH_SLICE), 0);
+    assert_int_equal(count(t.g, GRAPH_POINT), 1);
+    assert_int_equal(count(t.g, GRAPH_FULL), 1);
+    context_destroy(t.cx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(large_products_have_large_tiles),
                                      cmocka_unit_test(few_rows_are_not_filled_up),
@@ -143,6 +167,7 @@ int main(void) {
                                      cmocka_unit_test(long_sums_are_cut_where_processors_are_idle),
                                      cmocka_unit_test(long_products_are_cut_where_processors_are_idle),
                                      cmocka_unit_test(small_windows_are_elementwise),
-                                     cmocka_unit_test(divisions_split_constants)};
+                                     cmocka_unit_test(divisions_split_constants),
+                                     cmocka_unit_test(passes_leave_what_the_plan_needs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

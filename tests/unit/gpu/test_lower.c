@@ -683,7 +683,7 @@ static void test_order(void **state) {
   /* A barrier that is there already. */
   assert_int_equal(
       count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  barrier\n  store %p, %x\n}\n"), 1);
-  /* Turn after turn: before the load, and before the store; behind the loop once more. */
+  /* Turn after turn: before the load, and before the store; after the loop once more. */
   static const char loop[] =
       "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n"
       "  for %zero, %n, %one do (%i: i32) {\n    %x = load %p : i32\n    %y = add %x, %one : i32\n    store %p, %y\n   "
@@ -691,7 +691,7 @@ static void test_order(void **state) {
       "  %z = load %p : i32\n  %q = addptr %p, %one : *i32\n  %w = addptr %q, %z : *i32\n  %t = load %w : i32\n  %v = "
       "add %t, %z : i32\n  store %w, %v\n}\n";
   assert_int_equal(count_barriers(loop), 4);
-  /* In either branch, seen behind both. */
+  /* In either branch, seen after both. */
   static const char branch[] =
       "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %c = cmp %n, %zero {pred=gt} : i1\n"
       "  if %c do () {\n    store %p, %n\n    yield\n  } do () {\n    %x = load %p : i32\n    assert %x {text=\"\"}\n  "

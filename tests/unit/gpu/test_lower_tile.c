@@ -1,7 +1,7 @@
-/* The lowering of what moves data between threads (relayout, reduce, scan, map, sort, gather, histogram, dot): a kernel
- * of one operation on random inputs is run by the interpreter and, lowered, by the simulator, which reports races and
- * reads of unwritten shared memory. What they write must be the same bytes: numbers are small integers where sums
- * round.
+/* The lowering of what moves data between threads (convert_layout, reduce, scan, map, sort, gather, histogram, dot): a
+ * kernel of one operation on random inputs is run by the interpreter and, lowered, by the simulator, which reports
+ * races and reads of unwritten shared memory. What they write must be the same bytes: numbers are small integers where
+ * sums round.
  *
  * Each kernel is lowered with the layouts that layout_choose gives it, and with random ones: operands and results of
  * every whole-tile operation are moved through layouts drawn here, some with vectors that are sums of index bits, some
@@ -147,7 +147,7 @@ static const Layout *random_layout(Context *cx, const Type *t, int num_warps, ui
 }
 
 static Value *moved(Func *f, Builder *b, Value *v, const Layout *to) {
-  Op *op = build_op(b, OP_RELAYOUT, 1, &v, 1, &v->type);
+  Op *op = build_op(b, OP_CONVERT_LAYOUT, 1, &v, 1, &v->type);
   op->out[0]->layout = to;
   return op->out[0];
 }
@@ -329,7 +329,7 @@ static const Dtype all_types[] = {DT_I1,     DT_I8,      DT_U8,  DT_I16,  DT_U16
 
 /* ---- the tests --------------------------------------------------------------------------------------------------- */
 
-static void relayouts(void **state) {
+static void convert_layouts(void **state) {
   for (int i = 0; i < 250; i++) {
     Kernel k = {.in_count = 1, .out_count = 1, .num_warps = random_warps(), .range = {0}, .out_name = {"r"}};
     Dtype d = i % 2 ? ANY_OF(integers) : DT_I1;
@@ -422,7 +422,7 @@ static void reduce_or_scan(bool scan, int count) {
 static void reduces(void **state) { reduce_or_scan(false, 300); }
 static void scans(void **state) { reduce_or_scan(true, 300); }
 
-/* A scan, and behind it a reduction of the same tensor: by the same body it takes the scan's total, by another it must
+/* A scan, and after it a reduction of the same tensor: by the same body it takes the scan's total, by another it must
  * not. */
 static void scans_with_totals(void **state) {
   static const char *const bodies[] = {"add", "max", "xor", "mul"};
@@ -597,11 +597,16 @@ int main(void) {
   const char *s = getenv("NEREID_TEST_SEED");
   if (s) seed = strtoull(s, NULL, 10);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(relayouts), cmocka_unit_test(reduces),
-      cmocka_unit_test(scans),     cmocka_unit_test(scans_with_totals),
-      cmocka_unit_test(maps),      cmocka_unit_test(sorts),
-      cmocka_unit_test(gathers),   cmocka_unit_test(histograms),
-      cmocka_unit_test(dots),      cmocka_unit_test(chains),
+      cmocka_unit_test(convert_layouts),
+      cmocka_unit_test(reduces),
+      cmocka_unit_test(scans),
+      cmocka_unit_test(scans_with_totals),
+      cmocka_unit_test(maps),
+      cmocka_unit_test(sorts),
+      cmocka_unit_test(gathers),
+      cmocka_unit_test(histograms),
+      cmocka_unit_test(dots),
+      cmocka_unit_test(chains),
       cmocka_unit_test(reuse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

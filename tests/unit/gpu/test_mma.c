@@ -338,6 +338,39 @@ static void ldmatrix_spreads_squares(void **state) {
     with_context(check_ldmatrix, (int[]){n, false}), with_context(check_ldmatrix, (int[]){n, true});
 }
 
+/* The reverse: lane 31 - n names row n of what is read back, and each lane gives words of its own. */
+static void check_stmatrix(Context *cx, const void *arg) {
+  int n = ((const int *)arg)[0];
+  bool trans = ((const int *)arg)[1];
+  uint16_t in[32][8], out[32][8] = {{0}};
+  for (int i = 0; i < 32; i++)
+    for (int j = 0; j < 8; j++) in[i][j] = (uint16_t)(100 * i + j);
+  Buf b = {0};
+  buf_puts(
+      &b,
+      HEAD(1) "  %c31 = const.b32 {31} : b32\n  %m = sub.s32 %c31, %tid : b32\n  %at = fma.s32 %m, %c16, %s : b32\n"
+              "  %own = fma.s32 %tid, %c16, %s : b32\n"
+              "  %w0, %w1, %w2, %w3 = ld.b32 %from {global} : b32, b32, b32, b32\n  st.b32 %own, %w0, %w1, %w2, %w3 "
+              "{shared buffer=0 +16}\n  barrier {warp}\n  stmatrix.b32 %at");
+  for (int i = 0; i < n; i++) buf_printf(&b, ", %%w%d", i);
+  buf_printf(&b, " {shared%s buffer=0 +16}\n  barrier {warp}\n", trans ? " trans" : "");
+  buf_puts(&b, "  %r0, %r1, %r2, %r3 = ld.b32 %own {shared buffer=0 +16} : b32, b32, b32, b32\n"
+               "  st.b32 %to, %r0, %r1, %r2, %r3 {global}\n}\n");
+  assert_string_equal(run(cx, b.at, (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
+  for (int i = 0; i < 4; i++)
+    for (int row = 0; row < 8; row++)
+      for (int j = 0; j < 8; j++) {
+        int lane = trans ? 4 * j + row / 2 : 4 * row + j / 2, half = (trans ? row : j) % 2, at = 31 - (8 * i + row);
+        assert_int_equal(out[at][j], i < n ? 100 * lane + 2 * i + half : 100 * at + j);
+      }
+  buf_destroy(&b);
+}
+
+static void stmatrix_gathers_squares(void **state) {
+  for (int n = 1; n <= 4; n *= 2)
+    with_context(check_stmatrix, (int[]){n, false}), with_context(check_stmatrix, (int[]){n, true});
+}
+
 static void check_wrong_uses(Context *cx, const void *arg) {
   static const char fill[] =
       "  %at = fma.s32 %tid, %c16, %s : b32\n  st.b32 %at, %tid, %tid, %tid, %tid {shared buffer=0}\n";
@@ -353,6 +386,17 @@ static void check_wrong_uses(Context *cx, const void *arg) {
       {
       "  barrier {warp}\n  %p = setp.s32 %tid, %c3 {lt} : pred\n  exit @%p\n  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n",
        "'ldmatrix' wants all lanes of a warp, but a thread of warp 0 has ended"},
+      {"  barrier {warp}\n  stmatrix.b32 %at, %tid {shared buffer=0}\n", ""},
+      {"  stmatrix.b32 %at, %s {shared buffer=0}\n",
+       "race in shared memory: thread 4 writes byte 16 (buffer 'tile') that thread 1 wrote, without a barrier between"},
+      {"  barrier {warp}\n  stmatrix.b32 %at, %tid {shared buffer=0}\n  %r = ld.b32 %at {shared buffer=0 +4} : b32\n",
+       "race in shared memory: thread 0 reads byte 4 (buffer 'tile') that thread 1 wrote, without a barrier between"},
+      {"  barrier {warp}\n  %r = ld.b32 %at {shared buffer=0 +4} : b32\n  stmatrix.b32 %at, %tid {shared buffer=0}\n",
+       "race in shared memory: thread 1 writes byte 4 (buffer 'tile') that thread 0 read, without a barrier between"},
+      {"  barrier {warp}\n  stmatrix.b32 %at, %tid {shared buffer=0 +8}\n", "a store of 16 bytes at address 0x8, which is not a multiple of 16"},
+      {"  barrier {warp}\n  %p = setp.s32 %tid, %c3 {ge} : pred\n  stmatrix.b32 @%p %at, %tid {shared buffer=0}\n",
+       "'stmatrix' has a guard on which a warp's lanes differ"},
+      {"  barrier {warp}\n  %p = setp.s32 %tid, %c40 {ge} : pred\n  stmatrix.b32 @%p %at, %tid {shared buffer=0 +2048}\n", ""},
       {
       "  %p = setp.s32 %tid, %c3 {eq} : pred\n  exit @%p\n  %a, %b, %c, %d = mma.f16 %s, %s, %s, %s, %s, %s, %s, %s, %s, %s : b32, b32, b32, b32\n",
        "'mma' wants all lanes of a warp, but a thread of warp 0 has ended"},
@@ -577,7 +621,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lanes_hold_what_the_hardware_wants), cmocka_unit_test(other_products_stay_with_multiply_adds),
         cmocka_unit_test(warps_read_little),
-      cmocka_unit_test(mma_multiplies), cmocka_unit_test(ldmatrix_spreads_squares),
+      cmocka_unit_test(mma_multiplies), cmocka_unit_test(ldmatrix_spreads_squares), cmocka_unit_test(stmatrix_gathers_squares),
         cmocka_unit_test(wrong_uses_are_found),
       cmocka_unit_test(a_product_is_few_operations),        cmocka_unit_test(shared_memory_without_conflicts),
       cmocka_unit_test(groups_take_much_at_once), cmocka_unit_test(every_type_multiplies), cmocka_unit_test(pieces_come_near),

@@ -629,7 +629,7 @@ static void test_parallel_copies(void **state) {
   }
 }
 
-/* A branch that hands on arbitrary ones of n values, some of which are read behind it: what either side's moves do is
+/* A branch that hands on arbitrary ones of n values, some of which are read after it: what either side's moves do is
  * what a parallel copy does, and the values that are read lie where they lay. */
 static void test_branch_copies(void **state) {
   (void)state;

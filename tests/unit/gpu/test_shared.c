@@ -96,7 +96,7 @@ static void one_after_the_other(void **state) {
 }
 
 typedef struct Order {
-  int fenced; /* 1: a fence stands behind the last access by threads; 2: and a barrier behind that */
+  int fenced; /* 1: a fence stands after the last access by threads; 2: and a barrier after that */
   int loads, bare;
 } Order;
 
@@ -235,7 +235,8 @@ static void live_in_a_loop(void **state) {
   allocate(&t);
   assert_false(overlap(&t, carried, first));
   assert_false(overlap(&t, carried, last));
-  finish(&t, 5, 0);
+  assert_false(overlap(&t, first, last)); /* all fit */
+  finish(&t, 4, 0);
 
   t = begin(4); /* only in the loop, and read there first: what an earlier round left */
   carried = buffer(&t, 60 << 10), last = buffer(&t, 60 << 10);
@@ -253,8 +254,77 @@ static void live_in_a_loop(void **state) {
   allocate(&t);
   assert_false(overlap(&t, carried, last));
   assert_false(overlap(&t, carried, early));
-  assert_true(overlap(&t, early, last));
-  finish(&t, 4, 0); /* early waits for the reads of last */
+  assert_false(overlap(&t, early, last));
+  finish(&t, 3, 0); /* early does not wait for the reads of last */
+}
+
+/* Buffers 1 to `count` in a loop, with `registers` values that are live around it. */
+static Test changes_in_a_loop(int registers, int count, int bytes) {
+  Test t = begin(4);
+  int kept = buffer(&t, 512);
+  LaneValue *values[256], *sum = t.tid;
+  for (int i = 0; i < registers; i++)
+    values[i] = lane_2(&t.b, LANE_MULHI, LK_U32, t.tid, lane_const(&t.b, LT_B32, 0x9e3779b1u * (uint32_t)(i + 1)));
+  for (int i = 0; i < count; i++) buffer(&t, bytes);
+  LaneOp *l = loop(&t, 3);
+  for (int i = 1; i <= count; i++) use(&t, i);
+  lane_leave(&t.b, l);
+  lane_barrier(&t.b, false);
+  for (int i = 0; i < registers; i++) sum = lane_2(&t.b, LANE_XOR, LK_B32, sum, values[i]);
+  lane_store(&t.b, SPACE_SHARED, LK_B32, 1, word(&t, kept, 0), 0, NULL, &sum)->buffer = (int16_t)kept;
+  return t;
+}
+
+/* In loops, buffers are apart as long as as many blocks fit on a multiprocessor as if they were not: what else limits
+ * these is warps, registers and the shared memory that the kernel takes anyway. */
+static void apart_in_loops(void **state) {
+  Test t = changes_in_a_loop(8, 2, 40 << 10); /* five blocks, of 80 KiB two */
+  allocate(&t);
+  assert_true(overlap(&t, 1, 2));
+  finish(&t, 5, 0);
+
+  t = changes_in_a_loop(220, 2, 40 << 10); /* two blocks by their registers */
+  allocate(&t);
+  assert_false(overlap(&t, 1, 2));
+  finish(&t, 3, 0);
+
+  t = changes_in_a_loop(220, 2, 70 << 10); /* two blocks still, of 140 KiB one */
+  allocate(&t);
+  assert_true(overlap(&t, 1, 2));
+  finish(&t, 5, 0);
+
+  t = changes_in_a_loop(8, 2, 120 << 10); /* one block, whose shared memory has not room for both */
+  allocate(&t);
+  assert_true(overlap(&t, 1, 2));
+  finish(&t, 5, 0);
+
+  t = changes_in_a_loop(8, 2, 110 << 10); /* two, of both one */
+  allocate(&t);
+  assert_true(overlap(&t, 1, 2));
+  finish(&t, 5, 0);
+}
+
+/* Four changes of a loop need two places only: between the uses of each there is another's barrier. */
+static void two_places_serve(void **state) {
+  Test t = changes_in_a_loop(220, 4, 50 << 10);
+  allocate(&t);
+  assert_int_equal(t.f->shared_bytes, 100 << 10);
+  finish(&t, 5, 0);
+}
+
+/* Where a buffer's write waits anyway, it is no reason to lie apart, and its barrier serves those behind it. */
+static void own_barriers_first(void **state) {
+  Test t = begin(4);
+  int other = buffer(&t, 100 << 10), a = buffer(&t, 20 << 10), b = buffer(&t, 20 << 10);
+  use(&t, other);
+  LaneOp *l = loop(&t, 3);
+  put(&t, a);
+  put(&t, b);
+  lane_barrier(&t.b, false);
+  get(&t, a, 32);
+  get(&t, b, 32);
+  lane_leave(&t.b, l);
+  finish(&t, 3, 0);
 }
 
 /* A barrier in one branch does not serve the other way. */
@@ -366,7 +436,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_after_the_other), cmocka_unit_test(before_copies_by_maps), cmocka_unit_test(small_ones_apart), cmocka_unit_test(at_the_same_time),
         cmocka_unit_test(alignment),
-      cmocka_unit_test(around_a_loop), cmocka_unit_test(live_in_a_loop), cmocka_unit_test(branches),
+      cmocka_unit_test(around_a_loop), cmocka_unit_test(live_in_a_loop), cmocka_unit_test(apart_in_loops), cmocka_unit_test(two_places_serve),
+      cmocka_unit_test(own_barriers_first), cmocka_unit_test(branches),
         cmocka_unit_test(divergent),
       cmocka_unit_test(while_loop),          cmocka_unit_test(within_warps),     cmocka_unit_test(too_much),
   };

@@ -117,7 +117,7 @@ static const Form forms[] = {
      TILES "    for i in range(0, tl.minimum(n_k, tl.program_id(0) * BK), BK):\n"
            "        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
      below_program},
-    {"a tile that comes once, a loop that takes it, and a branch behind it",
+    {"a tile that comes once, a loop that takes it, and a branch after it",
      TILES "    i = 0\n    first = " LOAD_A "\n"
            "    for i in range(0, tl.minimum(n_k, BK), BK):\n        acc = tl.dot(first, " LOAD_B ", acc)\n"
            "    if tl.program_id(0) < limit:\n        for i in range(BK, n_k, BK):\n"

@@ -146,6 +146,59 @@ static void results_of_f16(void **state) {
   }
 }
 
+/* ---- a tile that a ring brings for two products, read along by one and across by the other ------------------------ */
+
+static const char both_ways_text[] =
+    HEAD "@triton.jit\n"
+         "def k(q_ptr, k_ptr, v_ptr, s_ptr, kv_ptr, M: tl.constexpr, D: tl.constexpr, N: tl.constexpr,\n"
+         "      TRIPS: tl.constexpr):\n"
+         "    m = tl.arange(0, M)\n"
+         "    d = tl.arange(0, D)\n"
+         "    n = tl.arange(0, N)\n"
+         "    q = tl.load(q_ptr + m[:, None] * D + d[None, :])\n"
+         "    s = tl.zeros([M, N], tl.float32)\n"
+         "    kv = tl.zeros([D, N], tl.float32)\n"
+         "    for i in range(TRIPS):\n"
+         "        row = i * N + n\n"
+         "        k = tl.load(k_ptr + row[None, :] * D + d[:, None])\n"
+         "        v = tl.load(v_ptr + row[:, None] * N + n[None, :])\n"
+         "        s += tl.dot(q, k)\n"
+         "        kv += tl.dot(k, v)\n"
+         "    tl.store(s_ptr + m[:, None] * N + n[None, :], s)\n"
+         "    tl.store(kv_ptr + d[:, None] * N + n[None, :], kv)\n";
+
+static void check_both_ways(Dtype type, int m, int d, int n, int trips, const char *target) {
+  DotCase c = dot_case(both_ways_text, target, 4, 3);
+  DotArg *q = dot_array(&c, type, m * d), *k = dot_array(&c, type, trips * n * d),
+         *v = dot_array(&c, type, trips * n * n), *s = dot_array(&c, DT_F32, m * n), *kv = dot_array(&c, DT_F32, d * n);
+  dot_const(&c, m), dot_const(&c, d), dot_const(&c, n), dot_const(&c, trips);
+  dot_run(&c, "one tile for two products");
+  if (!strcmp(target, "sm_90a") && !dot_count(&c).wgmma) fail_msg("no product of warpgroups");
+  for (int i = 0; i < m + d; i++)
+    for (int j = 0; j < n; j++) {
+      bool first = i < m;
+      double want = 0, got = first ? s->values[i * n + j] : kv->values[(i - m) * n + j];
+      for (int row = 0; row < trips * n; row++) {
+        if (!first) want += k->values[row * d + i - m] * v->values[row * n + j];
+        for (int h = 0; first && row % n == j && h < d; h++) want += q->values[i * d + h] * k->values[row * d + h];
+      }
+      if (got != want)
+        fail_msg("%s, %d %d %d, %s: %s [%d, %d] is %g, not %g", dtype_name(type), m, d, n, target, first ? "s" : "kv",
+                 first ? i : i - m, j, got, want);
+    }
+  dot_free(&c);
+}
+
+static void one_tile_both_ways(void **state) {
+  static const Dtype types[] = {DT_F16, DT_BF16, DT_F32};
+  for (int i = 0; i < 3; i++) {
+    check_both_ways(types[i], 64, 64, 32, 3, "sm_90a");
+    check_both_ways(types[i], 64, 32, 64, 2, "sm_90a");
+    check_both_ways(types[i], 64, 16, 16, 5, "sm_90a");
+    check_both_ways(types[i], 64, 64, 32, 3, "sm_80");
+  }
+}
+
 /* ---- a product of a product: the second takes its first operand from registers ----------------------------------- */
 
 static const char chain_text[] =
@@ -226,13 +279,10 @@ static void a_from_registers_by_eight_columns(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_shape),
-      cmocka_unit_test(every_way),
-      cmocka_unit_test(small_products),
-      cmocka_unit_test(sums_that_registers_hold),
-      cmocka_unit_test(results_of_f16),
-      cmocka_unit_test(chains),
-      cmocka_unit_test(a_from_registers_by_eight_columns),
+      cmocka_unit_test(every_shape),    cmocka_unit_test(every_way),
+      cmocka_unit_test(small_products), cmocka_unit_test(sums_that_registers_hold),
+      cmocka_unit_test(results_of_f16), cmocka_unit_test(one_tile_both_ways),
+      cmocka_unit_test(chains),         cmocka_unit_test(a_from_registers_by_eight_columns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

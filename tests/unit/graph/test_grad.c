@@ -42,6 +42,11 @@ static const Row rows[] = {
     {"x.amax(1) + x.amin((0, 1))", "x 3,4"},
     {"x.max(dim=0)[0].sum() * x.min(dim=1)[0]", "x 3,4"},
     {"torch.cumsum(x, 0) * torch.cumsum(x, -1)", "x 3,4"},
+    {"F.conv2d(x, y, padding=1) * 2 + y.sum()", "x 1,2,0,3; y 2,2,1,2"}, /* of an image without rows */
+    {"torch.cumprod(x, 0) * torch.cumprod(x, -1)", "x 3,4"},
+    {"torch.cumprod(torch.where(x > 0.3, 0, x), 1) * y", "x 3,5; y 3,5"},
+    {"torch.cummax(x, 0)[0] * torch.cummin(x, 1)[0]", "x 3,4"},
+    {"torch.logcumsumexp(x, 0) * torch.logcumsumexp(x, 1) * y", "x 3,4; y 3,4"},
     {"x.var() + x.std(0) + torch.var_mean(x, 1, keepdim=True)[0]", "x 3,4"},
     {"torch.norm(x) + torch.norm(x, p=1, dim=1) + torch.norm(x, p=3, dim=1) + torch.linalg.norm(x, math.inf, 1)",
      "x 3,4"},
@@ -60,6 +65,9 @@ static const Row rows[] = {
     {"x.repeat(2, 3) * y + x.repeat_interleave(2, 0).sum()", "x 2,3; y 4,9"},
     {"torch.tril(x) * torch.triu(y, 1) + torch.tril(y, -1)", "x 4,4; y 4,4"},
     {"torch.slice_scatter(x, y, 1, 1, 3) + torch.select_scatter(x, z, 0, 1)", "x 3,4; y 3,2; z 4"},
+    {"torch.slice_scatter(x, y, 1, 1, 6, 2) * x", "x 3,7; y 3,3"},
+    {"torch.slice_scatter(x, y, 0, -5, None, 3) * x", "x 7,2; y 2,2"},
+    {"torch.as_strided_scatter(x, y, (2, 3), (5, 2), 1) * x", "x 3,4; y 2,3"},
     {"x.unsqueeze(1).squeeze() + x[None, :, None].flatten()", "x 5"},
     {"x.T @ x.mT.T.movedim(0, 1).T", "x 3,4"},
     /* windows: a few that overlap, many, none that overlap */

@@ -503,7 +503,7 @@ static void pictures(void **state) {
 static void a_kernel_with_its_layouts(void **state) {
   Context *cx = context_create();
   const char *text = "kernel @k(%a: f32[64,64]) {\n"
-                     "  %0 = relayout %a : f32[64,64]\n"
+                     "  %0 = convert_layout %a : f32[64,64]\n"
                      "  %1 = neg %0 : f32[64,64]\n"
                      "}\n";
   Func *f = tile_parse(cx, source_from_text(cx, "t", text, strlen(text)));
@@ -512,7 +512,7 @@ static void a_kernel_with_its_layouts(void **state) {
   b->layout = c->layout = layout_blocked(cx, a->type, (int[]){4, 1}, (int[]){0, 1}, 4);
   Buf out = {0};
   layout_print_func(&out, f);
-  assert_non_null(strstr(out.at, "%0 = relayout %a : f32[64,64]"));
+  assert_non_null(strstr(out.at, "%0 = convert_layout %a : f32[64,64]"));
   assert_non_null(strstr(out.at, "// L0 from L1: shared memory, 16384 bytes, "));
   assert_non_null(strstr(out.at, "no conflicts"));
   assert_non_null(strstr(out.at, "// 2 layouts, 1 conversion at a cost of "));

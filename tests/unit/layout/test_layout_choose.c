@@ -155,7 +155,8 @@ static void rows_need_no_conversion(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     for (int warps = 1; warps <= 8; warps *= 2) {
       Kit k = lay_out_kernel(rows[i].file, rows[i].kernel, rows[i].args, warps);
-      if (count_ops(k.f, OP_RELAYOUT)) fail_msg("%s:%s converts, with %d warps", rows[i].file, rows[i].kernel, warps);
+      if (count_ops(k.f, OP_CONVERT_LAYOUT))
+        fail_msg("%s:%s converts, with %d warps", rows[i].file, rows[i].kernel, warps);
       if (rows[i].width) {
         Op *load = find_op(k.f, OP_LOAD, 0);
         if (width_of(load) != rows[i].width)
@@ -170,7 +171,7 @@ static void rows_need_no_conversion(void **state) {
  * with it. */
 static void sums_are_stored_where_they_are(void **state) {
   Kit k = lay_out_kernel("attention.py", "attention_delta", "n=4096 D=64 BLOCK_M=64", 4);
-  assert_int_equal(count_ops(k.f, OP_RELAYOUT), 0);
+  assert_int_equal(count_ops(k.f, OP_CONVERT_LAYOUT), 0);
   const Op *reduce = find_op(k.f, OP_REDUCE, 0);
   assert_int_equal(layout_registers(reduce->out[0]->layout), 1);
   assert_ptr_equal(find_op(k.f, OP_STORE, 0)->in[1]->layout, reduce->out[0]->layout);
@@ -184,7 +185,7 @@ static void transpose_converts_once(void **state) {
         bf16 ? "x_ptr=*bf16 out_ptr=*bf16 rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64"
              : "rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64",
         4);
-    assert_int_equal(count_ops(k.f, OP_RELAYOUT), 1);
+    assert_int_equal(count_ops(k.f, OP_CONVERT_LAYOUT), 1);
     Op *load = find_op(k.f, OP_LOAD, 0), *store = find_op(k.f, OP_STORE, 0);
     assert_int_equal(width_of(load), bf16 ? 8 : 4);
     assert_int_equal(width_of(store), bf16 ? 8 : 4);
@@ -193,7 +194,7 @@ static void transpose_converts_once(void **state) {
   }
 }
 
-/* But what they store, behind all loops: a warp's part of a tile is narrow on tensor cores. */
+/* But what they store, after all loops: a warp's part of a tile is narrow on tensor cores. */
 static void products_convert_nothing(void **state) {
   /* clang-format off */
   static const struct { int stored; const char *file, *kernel, *args; } rows[] = {
@@ -208,9 +209,9 @@ static void products_convert_nothing(void **state) {
   /* clang-format on */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     Kit k = lay_out_kernel(rows[i].file, rows[i].kernel, rows[i].args, 4);
-    int converted = count_ops(k.f, OP_RELAYOUT);
+    int converted = count_ops(k.f, OP_CONVERT_LAYOUT);
     if (converted != rows[i].stored) fail_msg("%s:%s converts %d times", rows[i].file, rows[i].kernel, converted);
-    for (int j = 0; j < converted; j++) assert_null(find_op(k.f, OP_RELAYOUT, j)->block->parent);
+    for (int j = 0; j < converted; j++) assert_null(find_op(k.f, OP_CONVERT_LAYOUT, j)->block->parent);
     kit_free(&k);
   }
 }
@@ -406,8 +407,8 @@ static void conversions_leave_loops(void **state) {
                          "  %v = mul %u, %m : f32[64,64]\n"
                          "    yield %v\n  }\n  store %ap, %y\n"),
       4);
-  int n = count_ops(k.f, OP_RELAYOUT);
-  for (int i = 0; i < n; i++) assert_int_equal(loops_around(find_op(k.f, OP_RELAYOUT, i)), 0);
+  int n = count_ops(k.f, OP_CONVERT_LAYOUT);
+  for (int i = 0; i < n; i++) assert_int_equal(loops_around(find_op(k.f, OP_CONVERT_LAYOUT, i)), 0);
   assert_true(n <= 2);
   kit_free(&k);
 }
@@ -439,7 +440,7 @@ static void mixed_widths(void **state) {
   assert_non_null(k.f);
   assert_int_equal(width_of(find_op(k.f, OP_STORE, 0)), 4);
   assert_true(sectors_of(find_op(k.f, OP_STORE, 0)) == 1.0);
-  assert_int_equal(count_ops(k.f, OP_RELAYOUT), 0);
+  assert_int_equal(count_ops(k.f, OP_CONVERT_LAYOUT), 0);
   kit_free(&k);
 }
 

@@ -156,14 +156,14 @@ static void test_wrong_markers(void **state) {
   wrong("    # nereid: begin load\n" LOAD STORE,
         "k.py:7:5: error: the region load does not end in its block\n      # nereid: begin load\n      "
         "^~~~~~~~~~~~~~~~~~~~\n"
-        "  hint: put `# nereid: end load` behind what it is to hold, in the same block\n");
+        "  hint: put `# nereid: end load` after what it is to hold, in the same block\n");
   wrong("    # nereid: begin a\n    # nereid: begin b\n" LOAD "    # nereid: end a\n    # nereid: end b\n" STORE,
         "k.py:10:5: error: this ends the region a, but b, which began in line 8, is still open\n      # nereid: end "
         "a\n      ^~~~~~~~~~~~~~~\n"
         "  hint: regions nest: the last one that began ends first\n");
   wrong("    # nereid: begin a\n    for i in range(n):\n        tl.store(out + i, 1.0)\n        # nereid: end a\n",
         "k.py:7:5: error: the region a does not end in its block\n      # nereid: begin a\n      ^~~~~~~~~~~~~~~~~\n"
-        "  hint: put `# nereid: end a` behind what it is to hold, in the same block\n");
+        "  hint: put `# nereid: end a` after what it is to hold, in the same block\n");
   wrong("    # nereid: beginn load\n" LOAD STORE,
         "k.py:7:5: error: the marker `beginn` is not known\n      # nereid: beginn load\n      ^~~~~~~~~~~~~~~~~~~~~\n"
         "  hint: there are `# nereid: begin NAME`, `# nereid: end NAME` and `# nereid: scope NAME`\n");
@@ -176,7 +176,7 @@ static void test_wrong_markers(void **state) {
   wrong("    a = tl.load(x + tl.arange(0, B))  # nereid: begin load\n" STORE,
         "k.py:7:39: error: this marker must stand on a line of its own\n      a = tl.load(x + tl.arange(0, B))  # "
         "nereid: begin load\n                                        ^~~~~~~~~~~~~~~~~~~~\n"
-        "  hint: `# nereid: scope NAME` may stand behind a statement, and means it\n");
+        "  hint: `# nereid: scope NAME` may stand after a statement, and means it\n");
   wrong(LOAD "      # nereid: scope deeper\n" STORE,
         "k.py:8:7: error: this marker stands between no statements of the kernel\n        # nereid: scope deeper\n     "
         "   ^~~~~~~~~~~~~~~~~~~~~~\n"
@@ -399,14 +399,14 @@ static void test_automatic(void **state) {
     nereid_instrument_info info;
     nereid_instrument_get_info(in, &info);
     assert_int_equal(region(in, "loop 8")->count, warps);
-    assert_int_equal(region(in, "turn 8")->count, warps * 2);
+    assert_int_equal(region(in, "iteration 8")->count, warps * 2);
     assert_int_equal(region(in, "reduce 10")->count, warps);
-    assert_true(region(in, "turn 8")->automatic);
+    assert_true(region(in, "iteration 8")->automatic);
     if (i == 2) assert_int_equal(region(in, "barrier 10")->depth, 1);
     assert_int_equal(info.region_count, i == 2 ? 4 : 3);
     nereid_instrument_free(in);
     in = record(r, &(nereid_instrument_options){.trials = -1, .regions = NEREID_INSTRUMENT_AUTOMATIC});
-    assert_int_equal(region(in, "turn 8")->count, warps * 2);
+    assert_int_equal(region(in, "iteration 8")->count, warps * 2);
     nereid_instrument_free(in);
     stop(r);
   }

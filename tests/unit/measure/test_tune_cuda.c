@@ -1,6 +1,6 @@
 /* Tuning on the cuda device, against a driver that is not there (fakes/cuda.c), whose kernels run on the host: events,
  * caches emptied by a kernel of ours, launches that the driver refuses, a context that is lost; and nothing is left
- * behind. */
+ * after. */
 #include "fakes/cuda_kit.h"
 
 #include <dlfcn.h>

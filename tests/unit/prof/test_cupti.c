@@ -305,7 +305,7 @@ static void paused(void **state) {
     cupti_pause(c, i % 2 == 1);
     cupti_pause(c, i % 2 == 1); /* twice is once */
     usleep(1000);
-    times[i] = trace_clock(); /* behind this pause and before the next, however long the processor is away */
+    times[i] = trace_clock(); /* after this pause and before the next, however long the processor is away */
     usleep(1000);
   }
   for (int i = 0; i < 4; i++) {

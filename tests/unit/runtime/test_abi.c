@@ -33,7 +33,7 @@ static void test_layouts(void **state) {
   }
 }
 
-/* Behind an old program's options lies whatever it keeps there. */
+/* After an old program's options lies whatever it keeps there. */
 static void test_old_options(void **state) {
   (void)state;
   nereid_device *d = kit_device("interp");

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "rt/rt.h"
-#undef fail
 
 #include <cmocka.h>
 

@@ -222,7 +222,7 @@ static void test_odd_rows(void **state) {
   for (int i = 0; i < 3; i++) assert_ok(nereid_launch(f->d, NULL, m, "wide", many, args, 7, &plain, &error));
   assert_int_equal(fake->last_params, WIDE_SLOTS + 2);
   assert_int_equal(right_copies, 3);
-  assert_int_equal(fake->pool_taken, 3); /* and given back behind each launch */
+  assert_int_equal(fake->pool_taken, 3); /* and given back after each launch */
   assert_int_equal(fake->pool_allocations, 0);
   args[5] = nereid_int(40); /* as they want to be */
   assert_ok(nereid_launch(f->d, NULL, m, "wide", many, args, 7, &plain, &error));

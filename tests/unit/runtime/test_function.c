@@ -236,6 +236,24 @@ static void test_overflow(void **state) {
   nereid_device_close(d);
 }
 
+static void test_undefined(void **state) {
+  (void)state;
+  nereid_device *d = kit_device("interp");
+  nereid_module *m = load("import triton\nimport triton.language as tl\n\n@triton.jit\ndef looks(x, n):\n"
+                          "    i = tl.arange(0, 8)\n    v = tl.load(x + i, mask=i < n)\n"
+                          "    tl.store(x + i, v, mask=v > 0)\n");
+  float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  int64_t grid[3] = {1, 1, 1};
+  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_int(7)};
+  assert_ok(nereid_register(d, x, sizeof x, "x", &error));
+  nereid_options o = {.size = sizeof o, .debug = true};
+  assert_says(nereid_launch(d, NULL, m, "looks", grid, args, 2, &o, &error), NEREID_KERNEL_FAULT, "undefined mask");
+  o.allow_unwritten = true;
+  assert_ok(nereid_launch(d, NULL, m, "looks", grid, args, 2, &o, &error));
+  nereid_module_free(m);
+  nereid_device_close(d);
+}
+
 /* ---- keys, slots ------------------------------------------------------------------------------------------------- */
 
 static void test_keys(void **state) {
@@ -344,10 +362,10 @@ static void test_types(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds),           cmocka_unit_test(test_calls),
-                                     cmocka_unit_test(test_constexpr_types), cmocka_unit_test(test_warnings),
-                                     cmocka_unit_test(test_options),         cmocka_unit_test(test_fusion),
-                                     cmocka_unit_test(test_overflow),        cmocka_unit_test(test_keys),
-                                     cmocka_unit_test(test_values),          cmocka_unit_test(test_types)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_kinds),    cmocka_unit_test(test_calls),     cmocka_unit_test(test_constexpr_types),
+      cmocka_unit_test(test_warnings), cmocka_unit_test(test_options),   cmocka_unit_test(test_fusion),
+      cmocka_unit_test(test_overflow), cmocka_unit_test(test_undefined), cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_values),   cmocka_unit_test(test_types)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

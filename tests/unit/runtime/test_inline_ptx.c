@@ -527,8 +527,8 @@ static void run_on(const char *device, const Buf *ir, uint64_t *args, void *out,
       interp_memory_destroy(m);
     } else if (!strcmp(device, "cpu")) {
       Buf text = {0};
-      cpu_emit_c(parse(cx, ir, true), true, CPU_TEXT_READABLE, &text);
-      CpuCode *code = cpu_compile(cx, text.at, text.n, NULL);
+      cpu_emit_c(parse(cx, ir, true), true, CPU_TEXT_READABLE, &text, NULL);
+      CpuCode *code = cpu_compile(cx, &(CpuText){text.at, text.n, 0}, NULL);
       void *scratch = aligned_alloc(64, (cpu_code_scratch(code) + 127) / 64 * 64);
       assert_int_equal(cpu_code_entry(code)(args, grid, 0, 1, scratch, &(NereidHost){0}), 0);
       free(scratch);

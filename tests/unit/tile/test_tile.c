@@ -239,7 +239,7 @@ static void operations_are_removed_replaced_cloned(void **state) {
   tile_walk(f->body, drop_prints, NULL);
   assert_int_equal(count_ops(loop->body[0]), 2);
   Op *print = build_op(&b, OP_PRINT, 1, loop->out, 0, NULL);
-  tile_resolve(f);
+  tile_replace_uses(f);
   assert_ptr_equal(print->in[0], copy->out[0]);
   op_remove(loop);
   tile_verify(f, "cloning");
@@ -248,7 +248,7 @@ static void operations_are_removed_replaced_cloned(void **state) {
   Value *chain[3] = {copy->out[0], f->body->args[0], f->body->first->out[0]};
   value_replace(chain[0], chain[1]);
   value_replace(chain[1], chain[2]);
-  assert_ptr_equal(value_resolve(chain[0]), chain[2]);
+  assert_ptr_equal(value_replacement(chain[0]), chain[2]);
   context_destroy(cx);
 }
 

@@ -58,10 +58,13 @@ def convolve(x, w, stride, padding, dilation, groups):
 def positive(n): return n if n > 0 else 0
 
 
-# x with `low` zeros before it along dim d and `high` behind; below 0, as many elements less.
+# x with `low` zeros before it along dim d and `high` after; below 0, as many elements less.
 def bordered(x, d, low, high):
+    n = x.shape[d]
+    if isinstance(n, int) and isinstance(low, int) and isinstance(high, int) and (n + low <= 0 or n + high <= 0):
+        return prim.full([n + low + high if k == d else x.shape[k] for k in range(x.ndim)], 0, x.dtype)  # no element is left
     if low < 0 or high < 0:
-        x = prim.slice(x, d, positive(0 - low), x.shape[d] - positive(0 - high), 1)
+        x = prim.slice(x, d, positive(0 - low), n - positive(0 - high), 1)
     if low <= 0 and high <= 0:
         return x
     before, after = [0] * x.ndim, [0] * x.ndim
@@ -156,6 +159,8 @@ def convolution_gradients(grad, x, w, s, p, d, groups):
     g = prim.reshape(grad, [n, groups, out] + places)
     g = prim.permute(g, [1, 2, 0] + list(range(3, 3 + dims)))
     gw = prim.reshape(prim.dot(prim.reshape(g, [groups, out, m.shape[1]]), m), w.shape)
+    if prim.is_empty(x):
+        return prim.full(x.shape, 0, x.dtype), gw
     return convolve_transposed(grad, w, s, p, more, d, groups), gw
 
 
@@ -170,7 +175,7 @@ def conv3d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return c
 def conv(x, w, bias, stride, padding, dilation, groups):
     if padding == 'valid':
         padding = 0
-    if padding == 'same':  # what is odd stands behind
+    if padding == 'same':  # what is odd stands after
         both = [d * (n - 1) for d, n in zip(of_dims(dilation, w.ndim - 2), list(w.shape[2:]))]
         low = [0] * (x.ndim - len(both)) + [b // 2 for b in both]
         high = [0] * (x.ndim - len(both)) + [b - b // 2 for b in both]

@@ -1,4 +1,5 @@
-# Elements by index: gather, scatter, embeddings, sorting.
+# Elements by index: gather, scatter, embeddings, sorting. Kernels check each index. x[i] counts places below 0 from the
+# end, as Python does; functions with an index of their own take none.
 
 
 def wrap(index, n):
@@ -13,17 +14,7 @@ def gather(x, dim, index, *, sparse_grad=False):
     for k in range(x.ndim):
         if k != d:
             x = prim.slice(x, k, 0, index.shape[k], 1)
-    return prim.gather(x, wrap(index, x.shape[d]), d)
-
-
-def take_along_dim(x, indices, dim=None):
-    if dim is None:
-        return gather(flatten(x), 0, flatten(indices))
-    d = dim_of(x, dim)
-    p, q = prim.broadcast(select(x, d, 0), select(indices, d, 0))
-    lead = list(p.shape)
-    x = expand(x, lead[:d] + [x.shape[d]] + lead[d:])
-    return gather(x, d, expand(indices, lead[:d] + [indices.shape[d]] + lead[d:]))
+    return prim.gather(x, prim.convert(index, torch.int64), d)
 
 
 # Rows of dims before `dims` are each their own; scatter's index may be smaller than its tensor in other dims.
@@ -39,7 +30,7 @@ def scatter_into(x, dim, index, src, add):
     for k in range(x.ndim):
         src = prim.slice(src, k, 0, index.shape[k], 1)
     f = prim.scatter_add if add else prim.scatter
-    return f(x, wrap(index, x.shape[d]), src, d)
+    return f(x, prim.convert(index, torch.int64), src, d)
 
 
 def aten_scatter_value(x, dim, index, value): return scatter_into(x, dim, index, full_like(index, value, dtype=x.dtype), False)
@@ -58,11 +49,11 @@ def scatter_add(x, dim, index, src): return scatter_into(x, dim, index, src, Tru
 def index_select(x, dim, index):
     places = [None] * x.ndim
     places[dim_of(x, dim)] = index
-    return aten_index(x, places)
+    return aten_index(x, places, False)
 
 
 # Of x[places]: the indexed dims, their place in the result, one index into them all, and x with them in front, flat.
-def indexed(x, places):
+def indexed(x, places, wraps=True):
     dims = [d for d in range(len(places)) if places[d] is not None]
     for d in dims:
         if prim.is_bool(places[d].dtype):
@@ -70,16 +61,20 @@ def indexed(x, places):
     rest = [d for d in range(x.ndim) if d not in dims]
     where_to = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
     shaped = prim.broadcast(*[prim.convert(places[d], torch.int64) for d in dims])
-    flat = 0
+    flat, outside = 0, False
     for i, d in zip(shaped, dims):
-        flat = flat * x.shape[d] + wrap(i, x.shape[d])
+        i = wrap(i, x.shape[d]) if wraps else i
+        flat = flat * x.shape[d] + i
+        outside = (i < 0) | (i >= x.shape[d]) | outside
+    if len(dims) > 1:  # each among its own dim's
+        flat = prim.where(outside, -1, flat)
     order = dims + rest
     rows = prim.reshape(prim.permute(x, order), [count(x, dims), count(x, rest)])
     return dims, rest, order, where_to, flat, rows
 
 
-def aten_index(x, places):
-    dims, rest, order, where_to, flat, rows = indexed(x, places)
+def aten_index(x, places, wraps=True):
+    dims, rest, order, where_to, flat, rows = indexed(x, places, wraps)
     n, width = prim.numel(flat), count(x, rest)
     y = prim.gather(rows, prim.expand(prim.reshape(flat, [n, 1]), [n, width]), 0)
     y = prim.reshape(y, list(flat.shape) + [x.shape[d] for d in rest])
@@ -131,7 +126,7 @@ def index_put(x, places, values, accumulate=False):
     mask = mask_of(x, places)
     if mask is not None:
         first = [d for d in range(len(places)) if places[d] is not None][0]
-        after = x.ndim - first - places[first].ndim  # dims behind the mask's
+        after = x.ndim - first - places[first].ndim  # dims after the mask's
         if prim.numel(values) != 1 and (values.ndim > after + 1 + first or values.ndim > after and values.shape[values.ndim - after - 1] != 1):
             prim.fail("values for the elements that a mask takes: how many these are depends on data")
         if first and values.ndim > after:
@@ -181,7 +176,7 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
         src = prim.slice(src, k, 0, i.shape[k], 1)
         if k != x.ndim - 1 and i.shape[k] != x.shape[k]:
             prim.fail("scatter_reduce of an index that is smaller than its tensor is not supported")
-    hit = unsqueeze(wrap(i, x.shape[-1]), -2) == unsqueeze(arange(x.shape[-1]), 1)
+    hit = unsqueeze(prim.convert(i, torch.int64), -2) == unsqueeze(arange(x.shape[-1]), 1)
     none = 1 if reduce == 'prod' else -math.inf if reduce == 'amax' else math.inf
     if not prim.is_float(x.dtype) and reduce != 'prod':
         none = iinfo(x.dtype).min if reduce == 'amax' else iinfo(x.dtype).max
@@ -216,11 +211,11 @@ def one_hot(x, num_classes=-1):
     return prim.convert(unsqueeze(x, x.ndim) == arange(num_classes), torch.int64)
 
 
-def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False): return aten_index(weight, [indices])
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False): return aten_index(weight, [indices], False)
 
 
 def F_embedding(x, weight, padding_idx=None, **how):
-    y = aten_index(weight, [x])
+    y = aten_index(weight, [x], False)
     if padding_idx is None:
         return y
     n = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx

@@ -13,7 +13,8 @@ def nll_loss_forward(x, target, weight, reduction, ignore_index):
     each = prim.sum(prim.where(hit, x * channels(x, w), 0).to(x.dtype), [1])
     weights = prim.sum(prim.where(hit, channels(x, w), 0).to(x.dtype), [1])
     each, weights = without(each, [1]), without(weights, [1])
-    each = prim.where(kept, -each, 0).to(x.dtype)
+    among = aten_index(arange(x.shape[1]), [prim.where(kept, target, 0)], False) >= 0  # or a kernel fails
+    each = prim.where(kept & among, -each, 0).to(x.dtype)
     total = sum(prim.where(kept, weights, 0).to(x.dtype))
     if reduction == 0:
         return each, prim.full([], 0, x.dtype)

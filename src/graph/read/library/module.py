@@ -1,4 +1,4 @@
-# torch.nn: modules, and the functions that only they need. Those of one subject stand in its file, behind the functions.
+# torch.nn: modules, and the functions that only they need. Those of one subject stand in its file, after the functions.
 #
 # A parameter or buffer is an input of the graph, called by its path ("layers.0.weight"); what a run gives a buffer anew
 # is written back. Modules are in training mode until eval() is called, as PyTorch's are.
@@ -134,7 +134,7 @@ class Elementwise(Module):
     def forward(self, x): return self.call(x, *self.args, **self.how)
 
 
-class Activation(Elementwise):  # a bool behind the numbers is `inplace`
+class Activation(Elementwise):  # a bool after the numbers is `inplace`
     def __init__(self, *args, inplace=False, **how):
         self.args, self.how = [a for a in args if not isinstance(a, bool)], how
         self.inplace = inplace or True in [a for a in args if isinstance(a, bool)]

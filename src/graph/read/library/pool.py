@@ -9,7 +9,7 @@ def pooled_size(n, kernel, stride, padding, dilation, ceil_mode):
     return out - 1 if (out - 1) * stride >= n + padding else out  # the last window begins in x or in the padding before
 
 
-# [N, C, places..., window]: `value` where the window reaches over the border; with ceil_mode, `beyond` behind that.
+# [N, C, places..., window]: `value` where the window reaches over the border; with ceil_mode, `beyond` after that.
 def pool_windows(x, kernel, stride, padding, dilation, value, ceil_mode=False, beyond=None):
     dims = len(kernel)
     lead = x.ndim - dims
@@ -95,7 +95,7 @@ def max_pool(x, kernel, stride, padding, dilation, ceil_mode, return_indices, di
     return max(pool_windows(x, k, s, of_dims(padding, dims), of_dims(dilation, dims), -math.inf, ceil_mode), -1)[0]
 
 
-# A mean over what of a window lies in x, or in x and its padding, but not behind that.
+# A mean over what of a window lies in x, or in x and its padding, but not after that.
 def avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor, dims):
     k, p, d = of_dims(kernel, dims), of_dims(padding, dims), [1] * dims
     s = k if stride is None or stride == [] else of_dims(stride, dims)

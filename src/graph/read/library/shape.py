@@ -100,10 +100,23 @@ def strided_elements(x, size, stride, offset):
         expected = expected * size[d]
     if rows and expected == prim.numel(x):
         return prim.reshape(x, size)
+    return prim.reshape(aten_index(prim.reshape(x, [-1]), [strided_places(size, stride, offset)]), size)
+
+
+def strided_places(size, stride, offset):
     place, n = offset, len(size)
     for d in range(n):
         place = prim.reshape(prim.iota(size[d], 0, 1, torch.int64) * stride[d], [-1 if k == d else 1 for k in range(n)]) + place
-    return prim.reshape(aten_index(prim.reshape(x, [-1]), [prim.reshape(place, [-1])]), size)
+    return prim.reshape(place, [-1])
+
+
+def as_strided_scatter(x, src, size, stride, storage_offset=None):
+    if not prim.is_contiguous(x):
+        prim.fail("as_strided_scatter of a tensor that does not lie row by row is not supported")
+    if len(size) == 0:
+        size, stride = [1], [1]
+    places = strided_places(size, stride, 0 if storage_offset is None else storage_offset)
+    return prim.reshape(index_put(prim.reshape(x, [-1]), [places], prim.reshape(src, [-1])), x.shape)
 
 
 def slice(x, dim=0, start=None, end=None, step=1): return prim.slice(x, dim, start, end, step)
@@ -264,12 +277,21 @@ def meshgrid(*tensors, indexing='ij'):
 
 
 def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
-    if step != 1:
-        prim.fail("slice_scatter with a step is not supported")
     d = dim_of(x, dim)
     first = 0 if start is None else start + x.shape[d] if start < 0 else start
+    if step != 1 and src.shape[d] != 0:
+        return every_scatter(x, src, d, first, step)
     parts = [prim.slice(x, d, 0, first, 1), src, prim.slice(x, d, first + src.shape[d], None, 1)]
     return prim.concat([p for p in parts if p.shape[d] != 0], d)
+
+
+def every_scatter(x, src, d, first, step):
+    n, m = x.shape[d], src.shape[d]
+    before, after, between = [0] * x.ndim, [0] * x.ndim, [0] * x.ndim
+    before[d], after[d], between[d] = first, n - first - ((m - 1) * step + 1), step - 1
+    i = prim.reshape(prim.iota(n, 0, 1, torch.int64), [-1 if k == d else 1 for k in range(x.ndim)]) - first
+    taken = (i >= 0) & (i < m * step) & (i % step == 0)
+    return prim.where(taken, prim.pad(prim.convert(src, x.dtype), before, after, between, 0), x).to(x.dtype)
 
 
 def select_scatter(x, src, dim, index):

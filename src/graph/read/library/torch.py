@@ -98,8 +98,18 @@ def isposinf(x): return x == math.inf
 def isneginf(x): return x == -math.inf
 def isclose(x, y, rtol=1e-05, atol=1e-08): return (x == y) | (prim.abs(x - y) <= atol + prim.abs(y) * rtol)
 def log10(x): return prim.log2(x) * 0.30102999566398120
-def asinh(x): return sign(x) * prim.log1p(prim.abs(x) + x * x / (prim.sqrt(x * x + 1) + 1))
-def acosh(x): return prim.log(x + prim.sqrt((x - 1) * (x + 1)))
+# Squares of large numbers may be infinite: there the logarithm is that of twice the number.
+def asinh(x):
+    a = prim.abs(x)
+    y = prim.where(a > 268435456, prim.log(a) + 0.6931471805599453, prim.log1p(a + a * a / (prim.sqrt(a * a + 1) + 1)))
+    return prim.differentiate(prim.where(x < 0, -y, y), [x], lambda g, x: [g * prim.rsqrt(x * x + 1)])
+
+
+def acosh(x):
+    y = prim.where(x > 268435456, prim.log(x) + 0.6931471805599453, prim.log(x + prim.sqrt((x - 1) * (x + 1))))
+    return prim.differentiate(y, [x], lambda g, x: [g * prim.rsqrt((x - 1) * (x + 1))])
+
+
 def atanh(x): return 0.5 * (prim.log1p(x) - prim.log1p(-x))
 def arcsinh(x): return asinh(x)
 def arccosh(x): return acosh(x)
@@ -190,6 +200,8 @@ def masked_fill(x, mask, value): return prim.where(mask, value, x).to(x.dtype)
 
 
 def clamp(x, min=None, max=None):
+    if isinstance(min, torch.Tensor) and isinstance(max, torch.Tensor):
+        x, min, max = alike(x, min, max)
     if min is not None:
         x = clamp_min(x, min)
     return x if max is None else clamp_max(x, max)
@@ -201,8 +213,18 @@ def clamp_max(x, max): return prim.minimum(x, max) if isinstance(max, torch.Tens
 def with_twin(y, twin): return prim.detach(y, prim.convert(twin, y.dtype))
 def clip(x, min=None, max=None): return clamp(x, min, max)
 def lerp(x, end, weight): return x + weight * (end - x)
-def addcmul(x, a, b, *, value=1): return x + a * b * value
-def addcdiv(x, a, b, *, value=1): return x + a / b * value
+def addcmul(x, a, b, *, value=1):
+    x, a, b = alike(x, a, b)
+    return x + a * b * value
+
+
+def addcdiv(x, a, b, *, value=1):
+    x, a, b = alike(x, a, b)
+    return x + a / b * value
+
+
+# Three operands have one type, which two of them alone might not have.
+def alike(*xs): return [prim.convert(x, prim.result_type(*xs)) for x in xs]
 
 
 # ---- types, copies ----
@@ -269,6 +291,7 @@ def type_as(x, y): return prim.convert(x, y.dtype)
 def alias(x): return x
 def detach(x): return prim.share(x)
 def clone(x, *, memory_format=None): return prim.detach(x, x)
+def lift_fresh_copy(x): return clone(x)
 def contiguous(x, memory_format=None): return prim.contiguous(x)
 def is_contiguous(x, memory_format=None): return prim.is_contiguous(x)
 def stride(x, dim=None): return prim.strides(x) if dim is None else prim.strides(x)[dim]

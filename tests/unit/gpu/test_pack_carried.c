@@ -1,4 +1,4 @@
-/* Tests of lane_carry: loops that carry parts of words come to carry the words, and compute what they did. */
+/* Tests of lane_pack_carried: loops that carry parts of words come to carry the words, and compute what they did. */
 #include "gpu/lane/lane.h"
 
 #include <setjmp.h>
@@ -11,8 +11,8 @@
 static LaneFunc *carried(Context *cx, const char *text) {
   LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", text, strlen(text)));
   lane_verify(f, "parsing");
-  lane_carry(f);
-  lane_verify(f, "carry");
+  lane_pack_carried(f);
+  lane_verify(f, "pack_carried");
   lane_dce(f);
   lane_verify(f, "lane-dce");
   return f;
@@ -123,5 +123,5 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(words_for_their_parts), cmocka_unit_test(others_stay)};
-  return cmocka_run_group_tests_name("lane_carry", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("lane_pack_carried", tests, NULL, NULL);
 }

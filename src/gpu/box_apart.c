@@ -1,5 +1,5 @@
-/* How far accesses reach: reach.h. */
-#include "gpu/reach.h"
+/* How far boxes reach: box_apart.h. */
+#include "gpu/box_apart.h"
 
 /* The largest value of an atom that is no argument's; NULL: it is not known. */
 static const Poly *most_of(const Func *f, PolySpace *s, const PolyAtom *a) {
@@ -30,7 +30,7 @@ static const Poly *largest(const Func *f, PolySpace *s, const Poly *x) {
   return sum;
 }
 
-const Poly *reach_of(const Func *f, const RegularTile *box) {
+const Poly *box_end(const Func *f, const RegularTile *box) {
   PolySpace *s = box->space;
   const Poly *end = poly_add(s, box->offset, poly_int(s, 1));
   for (int i = 0; i < box->count; i++) {
@@ -47,12 +47,12 @@ static Value *address(Builder *b, const RegularTile *box, const Poly *at) {
   return build_bitcast(b, p, type_number(b->func->cx, DT_U64));
 }
 
-void reach_require_apart(Builder *top, const RegularTile *x, const RegularTile *y) {
+void box_require_apart(Builder *top, const RegularTile *x, const RegularTile *y) {
   const RegularTile *boxes[] = {x, y};
   Value *begin[2], *end[2];
   for (int i = 0; i < 2; i++) {
     begin[i] = address(top, boxes[i], boxes[i]->offset);
-    end[i] = address(top, boxes[i], reach_of(top->func, boxes[i]));
+    end[i] = address(top, boxes[i], box_end(top->func, boxes[i]));
   }
   Value *apart =
       build_binary(top, OP_OR, build_cmp(top, CMP_LE, end[0], begin[1]), build_cmp(top, CMP_LE, end[1], begin[0]));

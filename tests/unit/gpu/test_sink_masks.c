@@ -1,4 +1,4 @@
-/* Tests of gpu/sink_masks.c: masks go behind the products that stand between them and their users, and nothing else
+/* Tests of gpu/sink_masks.c: masks go after the products that stand between them and their users, and nothing else
  * moves. Of gpu/late_scales.c: what multiplies a tile multiplies its maximum instead, where that is the same number. Of
  * gpu/skip_masks.c: a mask that is made again in a branch takes what was loaded and branched for as it is. */
 #include "unit/gpu/test_dot_kit.h"

@@ -15,7 +15,7 @@ static LaneFunc *parsed(Context *cx, const char *text) {
   return f;
 }
 
-/* Four addresses of two registers each, of one index, for a loop with a barrier and for what comes behind. */
+/* Four addresses of two registers each, of one index, for a loop with a barrier and for what comes after. */
 static const char *const rows = "kernel @k(%p: b64, %o: b64, %n: b32) warps=1 {\n"
                                 "  %zero = const.b32 {0} : b32\n"
                                 "  %one = const.b32 {1} : b32\n"

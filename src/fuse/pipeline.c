@@ -1,0 +1,83 @@
+/* The passes over a tensor graph, from what was read to what is planned, in their order, with what each needs, gives
+ * and keeps.
+ *
+ *     no_detach   gradients have been made: nothing takes a `detach` any more
+ *     no_empty    what has no elements is a constant or an input
+ *     swept       each tensor but the inputs is needed
+ *
+ * After each pass the graph is verified, and what the pass gives or keeps is looked at: a property is one bit, with a
+ * function that finds a tensor for which it does not hold.
+ */
+#include "fuse/fuse.h"
+
+enum { NO_DETACH = 1, NO_EMPTY = 2, SWEPT = 4, ALL = NO_DETACH | NO_EMPTY | SWEPT };
+
+typedef enum { ALWAYS, UNLESS_EAGER, IF_ONLINE } When;
+
+static void cse(Graph *g, const FuseTarget *t) { graph_cse(g); }
+static void dce(Graph *g, const FuseTarget *t) { graph_dce(g); }
+static void drop_empty(Graph *g, const FuseTarget *t) { fuse_drop_empty(g); }
+static void simplify(Graph *g, const FuseTarget *t) { fuse_simplify(g); }
+
+/* clang-format off */
+static const struct {
+  const char *name;
+  void (*run)(Graph *g, const FuseTarget *t);
+  When when;
+  unsigned needs, gives, keeps;
+} passes[] = {
+    /*                                                                    needs, gives, keeps */
+    {"cse", cse, ALWAYS,                                                  0, NO_DETACH, 0},
+    {"dce", dce, ALWAYS,                                                  NO_DETACH, SWEPT, NO_DETACH},
+    {"drop_empty", drop_empty, ALWAYS,                                    NO_DETACH, NO_EMPTY | SWEPT, NO_DETACH},
+    {"simplify", simplify, IF_ONLINE,                                     ALL, SWEPT, NO_DETACH | NO_EMPTY},
+    {"split_dependent", fuse_split_dependent, IF_ONLINE,                  ALL, 0, NO_DETACH | NO_EMPTY}, /* sums of a maximum */
+    {"split_reductions", fuse_split_reductions, UNLESS_EAGER,             NO_DETACH | NO_EMPTY, 0, NO_DETACH | NO_EMPTY},
+    {"dce", dce, UNLESS_EAGER,                                            NO_DETACH, SWEPT, NO_DETACH | NO_EMPTY},
+};
+/* clang-format on */
+
+/* ---- the properties ---------------------------------------------------------------------------------------------- */
+
+static bool is_no_detach(Graph *g, const Tensor *t) { return t->op != GRAPH_DETACH || !t->uses; }
+
+static bool is_no_empty(Graph *g, const Tensor *t) {
+  return t->op == GRAPH_FULL || t->op == GRAPH_INPUT || !graph_is_empty(g, t);
+}
+
+static bool is_swept(Graph *g, const Tensor *t) { return t->op == GRAPH_INPUT || t->uses; }
+
+static const struct {
+  const char *name;
+  unsigned bit;
+  bool (*holds)(Graph *g, const Tensor *t);
+} properties[] = {
+    {"no_detach", NO_DETACH, is_no_detach}, {"no_empty", NO_EMPTY, is_no_empty}, {"swept", SWEPT, is_swept}};
+enum { PROPERTIES = sizeof properties / sizeof *properties };
+
+static void check(Graph *g, const char *pass, unsigned holds) {
+  graph_count_uses(g);
+  for (int p = 0; p < PROPERTIES; p++)
+    for (int i = 0; holds & properties[p].bit && i < g->at.n; i++)
+      if (!properties[p].holds(g, g->at.at[i]))
+        diag_fail(g->cx, (Span){0}, "wrong graph after %s: %%%d is not '%s'", pass, i, properties[p].name);
+}
+
+static void require(Graph *g, const char *who, unsigned needs, unsigned holds) {
+  for (int p = 0; p < PROPERTIES; p++)
+    if (needs & ~holds & properties[p].bit)
+      diag_fail(g->cx, (Span){0}, "%s needs a graph that is '%s'", who, properties[p].name);
+}
+
+void fuse_optimize(Graph *g, const FuseOptions *o) {
+  unsigned holds = 0;
+  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+    if ((passes[i].when != ALWAYS && o->eager) || (passes[i].when == IF_ONLINE && o->no_online)) continue;
+    require(g, passes[i].name, passes[i].needs, holds);
+    passes[i].run(g, &o->target);
+    holds = (holds & passes[i].keeps) | passes[i].gives;
+    graph_verify(g, passes[i].name);
+    check(g, passes[i].name, holds);
+  }
+  require(g, "the plan", ALL, holds);
+}
