@@ -1,16 +1,19 @@
 /* nereid_dot: acc[m,n] += a[m,k] b[k,n] on row-major arrays. Needs nereid_cpu.h, nereid_vec.h, nereid_convert.h and
  * nereid_amx.h.
  *
- * The heart is a block of rows x 2 vectors of the result that stays in registers while k runs: two vectors of b are
- * loaded for all rows, one element of a is spread over a vector for both columns.
+ * The heart is a block of rows x vectors of the result that stays in registers while k runs: a row's vectors of b are
+ * loaded for all rows of a, one element of a is spread over a vector for all columns.
  *
  *                     +----------+----------+
- *         a[i][k] --> |          |          |          AVX-512   8x2 of 32 registers
- *      i: `mr` rows   |          |          |          AVX2      6x2 of 16
- *                     +----------+----------+          else      4x2 of 16, 8x2 where there are 32
+ *         a[i][k] --> |          |          |          32 registers   6x4 or 8x2
+ *      i: `mr` rows   |          |          |          AVX2           6x2 of 16
+ *                     +----------+----------+          else           4x2 of 16
  *                        j: `nv` vectors
  *
- * Around it: columns in panels as wide as a block, so that a panel of b, ND_DOT_K rows of it, stays in the first cache
+ * 6x4 loads 10 vectors for 24 products, 8x2 as many for 16: alone on a core both multiply at its full rate, beside
+ * another thread of the core, which takes loads as well, 6x4 is a tenth to a fifth faster.
+ *
+ * Around it: columns in panels of two vectors, so that a panel of b, ND_DOT_K rows of it, stays in the first cache
  * for all rows of a, of which ND_DOT_M at a time stay in the second. Rows that lie far apart are copied together first,
  * since at distances of powers of two they fall on the same few lines of a cache. (Goto and van de Geijn, "Anatomy of
  * High-Performance Matrix Multiplication".)
@@ -34,10 +37,13 @@
 #define ND_DOT_NV 2  /* vectors in a panel */
 #if ND_REG == 64 || defined(__aarch64__)
 #define ND_DOT_ROWS 8
+#define ND_DOT_WIDE_ROWS 6 /* of two panels side by side; 0: there are no registers for that */
 #elif ND_REG == 32
 #define ND_DOT_ROWS 6
+#define ND_DOT_WIDE_ROWS 0
 #else
 #define ND_DOT_ROWS 4
+#define ND_DOT_WIDE_ROWS 0
 #endif
 #define nd_dot_pack_bytes(n, k) 64 /* room that callers hand in and nobody needs any more */
 
@@ -113,19 +119,20 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
 #define ND_DOT_ROW_bf16(x) (x)
 
 /* NAME: suffix of the functions. E: element of acc, A: of a as a step takes it, V: vector, L: its lanes, STEP.
- * panel: rows of nv * L elements of b at distance ldb. fresh: acc = a b, not acc += a b. What is summed
- * here is added to acc as one number: of long sums that leaves a smaller error than to go on from acc. */
+ * panel: rows of two vectors of b (or one) at distance ldb; `next`: elements from a panel to the one at its right.
+ * fresh: acc = a b, not acc += a b. What is summed here is added to acc as one number: of long sums that leaves a
+ * smaller error than to go on from acc. */
 #define ND_DOT_KERNEL(NAME, E, A, V, STEP) \
   ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
-                                     const E *b, int64_t ldb, int k, int fresh) { \
+                                     const E *b, int64_t ldb, int64_t next, int k, int fresh) { \
     enum { L = ND_REG / sizeof(E) }; \
-    V c[ND_DOT_ROWS][ND_DOT_NV]; \
+    V c[ND_DOT_ROWS][2 * ND_DOT_NV]; \
     E *at = acc; \
     ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = (V){0}; \
     for (int p = 0; p < k; p++, b += ldb) { \
-      V row[ND_DOT_NV]; \
+      V row[2 * ND_DOT_NV]; \
       ND_UNROLL for (int j = 0; j < nv; j++) { \
-        row[j] = ND_DOT_ROW_##NAME(*(const V##u *)(b + j * L)); \
+        row[j] = ND_DOT_ROW_##NAME(*(const V##u *)(b + j / ND_DOT_NV * next + j % ND_DOT_NV * L)); \
         ND_DOT_HOLD(row[j]); \
       } \
       ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
@@ -138,22 +145,35 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
       ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * \
           (V##u *)(at + j * L) += c[i][j]; \
   } \
-  /* a panel of nv vectors: all rows, in blocks of mr; by itself, so that addresses stay in registers */ \
+  /* all rows, in blocks of mr; by itself, so that addresses stay in registers */ \
   ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
-                                     const E *b, int64_t ldb, int m, int k, int fresh) { \
+                                     const E *b, int64_t ldb, int64_t next, int m, int k, int fresh) { \
     for (; m >= mr; m -= mr, acc += mr * ldc, a += mr * lda) \
-      nd_dot_block_##NAME(mr, nv, acc, ldc, a, lda, b, ldb, k, fresh); \
+      nd_dot_block_##NAME(mr, nv, acc, ldc, a, lda, b, ldb, next, k, fresh); \
     for (; m >= 2; m -= 2, acc += 2 * ldc, a += 2 * lda) \
-      nd_dot_block_##NAME(2, nv, acc, ldc, a, lda, b, ldb, k, fresh); \
-    if (m) nd_dot_block_##NAME(1, nv, acc, ldc, a, lda, b, ldb, k, fresh); \
+      nd_dot_block_##NAME(2, nv, acc, ldc, a, lda, b, ldb, next, k, fresh); \
+    if (m) nd_dot_block_##NAME(1, nv, acc, ldc, a, lda, b, ldb, next, k, fresh); \
   } \
   ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
                                         int k, int fresh) { \
-    nd_dot_panel_##NAME(ND_DOT_ROWS, 2, acc, ldc, a, lda, b, ldb, m, k, fresh); \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 2, acc, ldc, a, lda, b, ldb, 0, m, k, fresh); \
   } \
   ND_NOINLINE void nd_dot_panel1_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
                                         int k) { \
-    nd_dot_panel_##NAME(ND_DOT_ROWS, 1, acc, ldc, a, lda, b, ldb, m, k, 0); \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 1, acc, ldc, a, lda, b, ldb, 0, m, k, 0); \
+  } \
+  ND_NOINLINE void nd_dot_panel4_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, \
+                                        int64_t next, int m, int k, int fresh) { \
+    nd_dot_panel_##NAME(ND_DOT_WIDE_ROWS, 4, acc, ldc, a, lda, b, ldb, next, m, k, fresh); \
+  } \
+  /* `count` panels, packed, `next` elements from each other: two at once where there are registers for that */ \
+  ND_INLINE void nd_dot_panels_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t next, \
+                                      int count, int m, int k, int fresh) { \
+    enum { W = ND_DOT_NV * ND_REG / sizeof(E) }; \
+    int j = 0; \
+    for (; ND_DOT_WIDE_ROWS && j + 2 <= count; j += 2) \
+      nd_dot_panel4_##NAME(acc + j * W, ldc, a, lda, b + j * next, W, next, m, k, fresh); \
+    for (; j < count; j++) nd_dot_panel2_##NAME(acc + j * W, ldc, a, lda, b + j * next, W, m, k, fresh); \
   }
 ND_DOT_KERNEL(f32, float, float, nd_dot_v_f32, nd_dot_step_f32)
 ND_DOT_KERNEL(f64, double, double, nd_dot_v_f64, nd_dot_step_f64)
@@ -174,7 +194,7 @@ ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
     enum { W = ND_DOT_NV * ND_REG / sizeof(E) }; \
     E row[W]; \
     for (int j = 0; j < W; j++) row[j] = j < w ? acc[j] : 0; \
-    nd_dot_block_##NAME(1, ND_DOT_NV, row, 0, a, 0, b, W, k, 0); \
+    nd_dot_block_##NAME(1, ND_DOT_NV, row, 0, a, 0, b, W, 0, k, 0); \
     for (int j = 0; j < w; j++) acc[j] = row[j]; \
   }
 
@@ -360,6 +380,10 @@ ND_DOT_AS_F32(fp8e5b16, u8)
     nd_amx_begin(); \
     nd_dot_##NAME(acc, ldc, a, lda, b, ldb, m, k, fresh); \
     nd_amx_end(); \
+  } \
+  ND_INLINE void nd_dot_panels_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t next, \
+                                      int count, int m, int k, int fresh) { \
+    for (int j = 0; j < count; j++) nd_dot_##NAME(acc + j * 32, ldc, a, lda, b + j * next, 32, m, k, fresh); \
   }
 #ifdef ND_DOT_PAIRS_BF16
 ND_DOT_TILES(tiles_bf16, bf16, bf16, float, (void)0)
@@ -428,7 +452,7 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
  *
  * k is a multiple of 4. ND_GEMM_K_T steps of k at a time: that much of a panel stays in the first cache for all rows,
  * also where two threads share it; tiles of AMX want longer runs. */
-#define ND_GEMM(T, S, PANEL, E, A, per, BEGIN, END) \
+#define ND_GEMM(T, S, PANELS, E, A, per, BEGIN, END) \
   enum { \
     ND_GEMM_K_##T = per == 1 ? 128 : 256, \
     ND_GEMM_BLOCK_##T = ND_GEMM_K_##T * per, \
@@ -459,32 +483,31 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
     for (int i = 0; fresh && !k && i < m; i++) memset(acc + i * ldc, 0, (size_t)n * sizeof(E)); \
     BEGIN; \
     for (int p = 0; p < steps; p += ND_GEMM_K_##T) \
-      for (int j = 0; j < n / W; j++) \
-        PANEL(acc + j * W, ldc, (const A *)a + p, a_apart / (int64_t)sizeof(A), \
-              (const E *)(const void *)((const char *)b + j * b_apart) + (int64_t)p * W, W, m, \
-              steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T, fresh && !p); \
+      PANELS(acc, ldc, (const A *)a + p, a_apart / (int64_t)sizeof(A), (const E *)b + (int64_t)p * W, \
+             b_apart / (int64_t)sizeof(E), n / W, m, steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T, \
+             fresh && !p); \
     END; \
   }
-ND_GEMM(f32, f32, nd_dot_panel2_f32, float, float, 1, , )
-ND_GEMM(f64, f64, nd_dot_panel2_f64, double, double, 1, , )
-ND_GEMM(i32, i32, nd_dot_panel2_i32, int32_t, int32_t, 1, , )
+ND_GEMM(f32, f32, nd_dot_panels_f32, float, float, 1, , )
+ND_GEMM(f64, f64, nd_dot_panels_f64, double, double, 1, , )
+ND_GEMM(i32, i32, nd_dot_panels_i32, int32_t, int32_t, 1, , )
 #if defined(ND_AMX) && defined(ND_DOT_PAIRS_BF16)
-ND_GEMM(bf16, u16, nd_dot_tiles_bf16, float, int32_t, 2, nd_amx_begin(), nd_amx_end())
+ND_GEMM(bf16, u16, nd_dot_panels_tiles_bf16, float, int32_t, 2, nd_amx_begin(), nd_amx_end())
 #elif defined(ND_DOT_PAIRS_BF16)
-ND_GEMM(bf16, u16, nd_dot_panel2_bf16, float, int32_t, 2, , )
+ND_GEMM(bf16, u16, nd_dot_panels_bf16, float, int32_t, 2, , )
 #else
-ND_GEMM(bf16, u16, nd_dot_panel2_f32, float, float, 1, , )
+ND_GEMM(bf16, u16, nd_dot_panels_f32, float, float, 1, , )
 #endif
 #if defined(ND_AMX) && defined(ND_DOT_QUADS_I8)
-ND_GEMM(i8, i8, nd_dot_tiles_i8, int32_t, int32_t, 4, nd_amx_begin(), nd_amx_end())
+ND_GEMM(i8, i8, nd_dot_panels_tiles_i8, int32_t, int32_t, 4, nd_amx_begin(), nd_amx_end())
 #elif defined(ND_DOT_QUADS_I8)
 /* What was added to b is taken off first. */
-ND_GEMM(i8, i8, nd_dot_panel2_quads, int32_t, int32_t, 4, nd_dot_unbias(acc, ldc, a, a_apart, m, n, k, fresh);
+ND_GEMM(i8, i8, nd_dot_panels_quads, int32_t, int32_t, 4, nd_dot_unbias(acc, ldc, a, a_apart, m, n, k, fresh);
         fresh = 0, )
 #elif defined(ND_DOT_PAIRS_I16)
-ND_GEMM(i8, i8, nd_dot_panel2_i16, int32_t, int32_t, 2, , )
+ND_GEMM(i8, i8, nd_dot_panels_i16, int32_t, int32_t, 2, , )
 #else
-ND_GEMM(i8, i8, nd_dot_panel2_i32, int32_t, int32_t, 1, , )
+ND_GEMM(i8, i8, nd_dot_panels_i32, int32_t, int32_t, 1, , )
 #endif
 #undef ND_GEMM
 
