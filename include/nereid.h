@@ -1453,6 +1453,8 @@ NEREID_API nereid_status nereid_launch_stepped(nereid_device *interp, nereid_mod
 /* named values known so far, newest last */
 NEREID_API int nereid_step_value_count(nereid_step *s);
 NEREID_API const char *nereid_step_value_name(nereid_step *s, int i);
+/* The first line at or after `line` of the file that the walk is in before which it can stop; 0: there is none. */
+NEREID_API int nereid_step_line(nereid_step *s, int line);
 NEREID_API char *nereid_step_value_text(nereid_step *s, int i,
                                         int max_elements); /* "f32[4,8] [[0.1, ...], ...]"; free() it */
 

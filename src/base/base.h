@@ -115,6 +115,14 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
 /* A 128-bit content hash as 32 hex digits and NUL, for cache keys. */
 void hash_hex(const void *p, size_t n, char out[33]);
 
+/* ---- locale.c: numbers as text ----------------------------------------------------------------------------------- */
+
+/* From here on this thread reads and writes 1.5, whatever locale the host has set, until host_numbers() gets the
+ * answer. Nests. */
+void *plain_numbers(void);
+void host_numbers(void *before);
+double text_to_double(const char *text, char **end); /* strtod of plain numbers */
+
 /* ---- source.c, diag.c: places and messages ----------------------------------------------------------------------- */
 
 typedef struct Source { /* one file or string that was read */
@@ -191,12 +199,14 @@ Context *context_create(void); /* NULL when out of memory */
 void context_destroy(Context *cx);
 
 /* `if (context_try(cx)) { work; context_end_try(cx); } else { it failed; the diagnostics say why }`. Nests. A macro,
- * since setjmp must be called in the frame that stays. Locals changed inside must be volatile if read after failure. */
+ * since setjmp must be called in the frame that stays: the frame's block, so not `if (!context_try(cx))`. Locals
+ * changed inside must be volatile if read after failure. Inside, numbers are plain (plain_numbers). */
 #define context_try(cx) (context_push_try((cx), &(struct ContextTry){0}), setjmp((cx)->unwind[0]) == 0)
 struct ContextTry {
   jmp_buf here;
   jmp_buf *outer;
   Context *outer_context;
+  void *numbers; /* of the host */
 };
 void context_push_try(Context *cx, struct ContextTry *t);
 void context_end_try(Context *cx);

@@ -55,6 +55,7 @@ Context *context_exchange(Context *cx) {
 void context_push_try(Context *cx, struct ContextTry *t) {
   t->outer = cx->unwind;
   t->outer_context = current;
+  t->numbers = plain_numbers();
   cx->unwind = &t->here;
   current = cx;
 }
@@ -63,6 +64,7 @@ static void pop_try(Context *cx) {
   struct ContextTry *t = (struct ContextTry *)((char *)cx->unwind - offsetof(struct ContextTry, here));
   cx->unwind = t->outer;
   current = t->outer_context;
+  host_numbers(t->numbers);
 }
 
 void context_end_try(Context *cx) { pop_try(cx); }

@@ -91,7 +91,7 @@ static Json *read_number(Reader *r, Json *j) {
   if (word(r, "Infinity")) return j->kind = JSON_DOUBLE, j->f = INFINITY, j;
   if (word(r, "-Infinity")) return j->kind = JSON_DOUBLE, j->f = -INFINITY, j;
   if (!n) return fail_read(r, j, "a value is missing");
-  j->f = strtod(r->p, &end);
+  j->f = text_to_double(r->p, &end);
   if (end != r->p + n) return fail_read(r, j, "a number is wrong");
   j->kind = JSON_DOUBLE;
   if (strcspn(r->p, ".eE") >= n) {

@@ -120,27 +120,20 @@ void json_put_ints(JsonWriter *w, const char *key, const int64_t *v, int n) {
   json_end_array(w);
 }
 
-/* A host program may have set a locale with another decimal point. */
-static void put_number(JsonWriter *w, const char *key, const char *text) {
-  static const char digits[] = "+-0123456789e";
-  size_t whole = strspn(text, digits);
-  json_put_key(w, key);
-  write_bytes(w, text, whole);
-  if (!text[whole]) return;
-  write_bytes(w, ".", 1);
-  write_word(w, text + whole + strcspn(text + whole, digits));
-}
-
 void json_put_real(JsonWriter *w, const char *key, int digits, double v) {
   char text[64];
   if (!isfinite(v)) return json_put_null(w, key);
+  void *numbers = plain_numbers();
   snprintf(text, sizeof text, "%.*g", digits, v);
-  put_number(w, key, v == 0 && signbit(v) ? "-0.0" : text); /* "-0" is an integer, which has no such zero */
+  host_numbers(numbers);
+  put_word(w, key, v == 0 && signbit(v) ? "-0.0" : text); /* "-0" is an integer, which has no such zero */
 }
 
 void json_put_fixed(JsonWriter *w, const char *key, int decimals, double v) {
   char text[400];
   if (!isfinite(v)) return json_put_null(w, key);
+  void *numbers = plain_numbers();
   snprintf(text, sizeof text, "%.*f", decimals, v);
-  put_number(w, key, text);
+  host_numbers(numbers);
+  put_word(w, key, text);
 }

@@ -297,7 +297,7 @@ int process_run(const char *const *argv, Buf *output) { return process_run_with(
 int64_t compiler_ns(const Context *cx) {
   double seconds = cx->compiler_seconds;
   const char *text = environment_get("NEREID_COMPILER_SECONDS");
-  if (!(seconds > 0) && text) seconds = strtod(text, NULL);
+  if (!(seconds > 0) && text) seconds = text_to_double(text, NULL);
   if (!(seconds > 0)) seconds = 600;
   return seconds < 1e9 ? (int64_t)(seconds * 1e9) : 0;
 }

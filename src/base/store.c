@@ -311,7 +311,7 @@ bool parse_size(const char *text, int64_t *out) {
   static const char units[] = "KMGT";
   char *end;
   errno = 0;
-  double v = strtod(text, &end);
+  double v = text_to_double(text, &end);
   if (end == text) return false;
   const char *unit = *end ? strchr(units, *end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end) : NULL;
   if (unit && *end) v *= (double)((int64_t)1 << 10 * (unit - units + 1)), end++;

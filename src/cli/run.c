@@ -226,8 +226,8 @@ static bool is_breakpoint(const Walk *w, int line) {
 }
 
 /* `b LINE`, or `b` alone, which lists them; a second `b LINE` takes it away. */
-static void breakpoint(Walk *w, const char *text) {
-  int line;
+static void breakpoint(Walk *w, nereid_step *s, const char *text) {
+  int line, there;
   if (!*text) {
     for (int i = 0; i < w->n; i++) printf("%d\n", w->lines[i]);
     if (!w->n) printf("no breakpoints; `b 12` stops before line 12\n");
@@ -241,6 +241,9 @@ static void breakpoint(Walk *w, const char *text) {
     printf("no breakpoint at line %d any more\n", line);
   } else if (w->n == (int)(sizeof w->lines / sizeof *w->lines)) {
     printf("there are %d breakpoints already\n", w->n);
+  } else if ((there = nereid_step_line(s, line)) != line) {
+    if (there) printf("no statement begins at line %d; the next one is at line %d\n", line, there);
+    else printf("no statement begins at line %d or after it\n", line);
   } else {
     w->lines[w->n++] = line;
     printf("stops before line %d\n", line);
@@ -297,8 +300,8 @@ static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, c
     if (!strcmp(command, "v"))
       for (int i = 0; i < nereid_step_value_count(s); i++) print_value(w, s, nereid_step_value_name(s, i), 6);
     else if (!strncmp(command, "p ", 2)) print_expression(w, s, command + 2);
-    else if (!strcmp(command, "b")) breakpoint(w, "");
-    else if (!strncmp(command, "b ", 2)) breakpoint(w, command + 2);
+    else if (!strcmp(command, "b")) breakpoint(w, s, "");
+    else if (!strncmp(command, "b ", 2)) breakpoint(w, s, command + 2);
     else printf("unknown command '%s'\n", command);
   }
 }

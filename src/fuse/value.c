@@ -267,7 +267,7 @@ static bool compares_places(Writer *w, Tensor *t, const Index *at, FuseValue *ou
 
 /* Triton rounds a number to f32 before it meets a tensor of f64. */
 static bool is_inexact(Dtype t, const char *number) {
-  double v = strtod(number, NULL);
+  double v = text_to_double(number, NULL);
   return t == DT_F64 && (double)(float)v != v && isfinite(v);
 }
 

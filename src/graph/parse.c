@@ -101,7 +101,7 @@ static double real(Parser *p) {
   }
   text[n] = 0;
   char *stop;
-  double v = strtod(text, &stop);
+  double v = text_to_double(text, &stop);
   if (!n || *stop) diag_fail(p->cx, here(p), "a number is wanted here");
   p->at += n;
   return v;

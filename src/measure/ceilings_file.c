@@ -36,6 +36,7 @@ static bool name_of(const char *device, const char *description, char out[NAME_B
 nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **error) {
   if (!c) return error_null(error, "nereid_ceilings_save", "the ceilings");
   Buf b = {0};
+  void *numbers = plain_numbers();
   buf_printf(&b, "nereid ceilings 1\ndevice %s\ndescription %s\ndate %s\nquick %d\nblas %s\nlaunch %.9g %.9g\n",
              c->device, c->description, c->date, c->quick, c->blas, c->launch_ns, c->replay_ns);
   for (int i = 0; i < c->level_count; i++) {
@@ -51,6 +52,7 @@ nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **erro
     const nereid_roofline_point *p = &c->points[i];
     buf_printf(&b, "point %s %d %.9g %.9g\n", nereid_dtype_name(p->dtype), p->operations, p->elements, p->ns);
   }
+  host_numbers(numbers);
   buf_puts(&b, "end\n");
   char name[NAME_BYTES];
   nereid_status status = NEREID_OK;
@@ -108,12 +110,16 @@ static bool read_all(nereid_ceilings *c, char *text) {
   static const char first[] = "nereid ceilings 1\n";
   bool whole = false;
   if (!text || strncmp(text, first, sizeof first - 1)) return false;
-  for (char *line = text + sizeof first - 1; line && *line && !whole;) {
+  void *numbers = plain_numbers();
+  bool good = true;
+  for (char *line = text + sizeof first - 1; good && line && *line && !whole;) {
     char *end = strchr(line, '\n');
     if (end) *end = 0;
-    if (!read_line(c, line, &whole)) return false;
+    good = read_line(c, line, &whole);
     line = end ? end + 1 : NULL;
   }
+  host_numbers(numbers);
+  if (!good) return false;
   for (int i = 1; i < c->size_count; i++)
     if (c->sizes[i].bytes <= c->sizes[i - 1].bytes) return false;
   return whole && c->size_count && c->level_count;

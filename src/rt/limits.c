@@ -14,7 +14,7 @@ static bool read_one(const char *text, size_t n, nereid_limits *out) {
   value = strchr(word, '=');
   if (!value) return false;
   *value++ = 0;
-  double v = strtod(value, &end);
+  double v = text_to_double(value, &end);
   const char *unit = *end ? strchr("KMGT", *end) : NULL;
   if (end == value || (*end && !(unit && !end[1]))) return false;
   for (const char *u = "KMGT"; unit && u <= unit; u++) v *= 1024;

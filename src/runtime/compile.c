@@ -85,7 +85,7 @@ static void keep_config(Specialization *s, const Compiled *from, Context *cx) {
   for (int i = 0; i < from->constexpr_count && !failed; i++) {
     const char *value = from->constexpr_values[i];
     char *end;
-    double v = !strcmp(value, "True") ? 1 : !strcmp(value, "False") ? 0 : strtod(value, &end);
+    double v = !strcmp(value, "True") ? 1 : !strcmp(value, "False") ? 0 : text_to_double(value, &end);
     bool number = !strcmp(value, "True") || !strcmp(value, "False") || (end != value && !*end);
     buf_printf(&text, "%s=%s\n", from->constexpr_names[i], value);
     if (!number) continue;

@@ -12,6 +12,8 @@ struct nereid_step {
   nereid_step_fn fn;
   void *fn_arg;
   InterpFrame *frame;  /* while fn runs */
+  const Block *body;   /* of the kernel */
+  const Op *next;      /* before which the walk has stopped */
   const Value **named; /* all named values of the Func, in the order of the text */
   int named_count;
   const Value **shown; /* the last computed of each name; by the order of the text */
@@ -69,10 +71,10 @@ static void put_float(Buf *out, Dtype t, double v) {
   }
   for (int digits = 1; digits <= 17; digits++) {
     snprintf(text, sizeof text, "%.*g", digits, v);
-    if (t == DT_F64 ? strtod(text, NULL) == v : (float)strtod(text, NULL) == (float)v) break;
+    if (t == DT_F64 ? text_to_double(text, NULL) == v : (float)text_to_double(text, NULL) == (float)v) break;
     if (t != DT_F64 && t != DT_F32) { /* short types: enough that another rounding gives the same bits */
       uint64_t a = 0, b = 0;
-      dtype_store_float(t, &a, strtod(text, NULL));
+      dtype_store_float(t, &a, text_to_double(text, NULL));
       dtype_store_float(t, &b, v);
       if (a == b) break;
     }
@@ -149,12 +151,35 @@ const char *nereid_step_value_name(nereid_step *s, int i) {
   return s && i >= 0 && i < s->shown_count ? s->shown[i]->name : NULL;
 }
 
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static int line_in(const Block *b, const Source *file, int from) {
+  stack_guard();
+  int best = 0;
+  for (const Op *op = b->first; op; op = op->next) {
+    const Span *at = op->code == OP_CONST ? NULL : op->span; /* constants are there before the walk */
+    if (at && at->source == file && at->line >= from && (!best || at->line < best)) best = at->line;
+    for (int i = 0; i < 2; i++) {
+      int inner = op->body[i] && op->code != OP_REDUCE && op->code != OP_SCAN && op->code != OP_MAP
+                      ? line_in(op->body[i], file, from)
+                      : 0;
+      if (inner && (!best || inner < best)) best = inner;
+    }
+  }
+  return best;
+}
+
+int nereid_step_line(nereid_step *s, int line) {
+  return s && s->next ? line_in(s->body, s->next->span->source, line) : 0;
+}
+
 /* ---- the launch -------------------------------------------------------------------------------------------------- */
 
 static bool on_step(void *arg, InterpFrame *frame, const Op *next) {
   nereid_step *s = arg;
   int32_t program[3];
   s->frame = frame;
+  s->next = next;
   interp_program(frame, program);
   refresh(s);
   bool go = s->fn(s->fn_arg, s, next->span->source->path, next->span->line, program);
@@ -166,7 +191,7 @@ static nereid_status launch_stepped(nereid_device *d, const Call *c, Specializat
                                     const nereid_options *o, nereid_step_fn fn, void *fn_arg, nereid_error **error) {
   Collect all = {0};
   collect_block(&all, spec->func->body);
-  nereid_step s = {.fn = fn, .fn_arg = fn_arg, .named_count = all.n};
+  nereid_step s = {.fn = fn, .fn_arg = fn_arg, .body = spec->func->body, .named_count = all.n};
   s.named = calloc((size_t)all.n + 1, sizeof *s.named);
   s.shown = calloc((size_t)all.n + 1, sizeof *s.shown);
   nereid_status status;

@@ -3,11 +3,9 @@
  * An int that does not fit in 64 bits keeps its value as hex text: the compiler never computes with such, and hex is
  * what all four bases turn into with no more than shifts, but for decimal, where Python's own limit of 4300 digits
  * bounds the quadratic conversion. A float goes the exact short way when its digits fit in 53 bits and its power of ten
- * is exact (Clinger 1990); else strtod in the C locale, for a host program may have set one that expects a comma. */
-#define _GNU_SOURCE /* strtod_l */
+ * is exact (Clinger 1990); else text_to_double. */
 #include "syntax/token.h"
 
-#include <locale.h>
 #include <stdlib.h>
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -118,11 +116,7 @@ static bool exact_float(const char *s, size_t n, double *out) {
 static double float_value(Context *cx, const Source *src, const Token *t, const char *s, size_t n) {
   double v;
   if (exact_float(s, n, &v)) return v;
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (!c) diag_fail(cx, token_span(src, t), "out of memory");
-  v = strtod_l(arena_strndup(cx->arena, s, n), NULL, c);
-  freelocale(c);
-  return v;
+  return text_to_double(arena_strndup(cx->arena, s, n), NULL);
 }
 
 ConstValue number_value(Context *cx, const Source *src, const Token *t) {

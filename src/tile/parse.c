@@ -13,7 +13,6 @@
  */
 #include "tile/tile.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -47,11 +46,11 @@ static double parse_number(Parser *p) {
     for (; from < p->in->end && length < sizeof text - 1; from++) {
       bool exponent_sign = (*from == '+' || *from == '-') && length && (text[length - 1] | 32) == 'e';
       if (!exponent_sign && !(*from >= '0' && *from <= '9') && *from != '.' && (*from | 32) != 'e') break;
-      text[length++] = *from == '.' ? *localeconv()->decimal_point : *from;
+      text[length++] = *from;
     }
     text[length] = 0;
     char *stop;
-    v = strtod(text, &stop);
+    v = text_to_double(text, &stop);
     if (!length || *stop) cursor_wrong(p->in, "a number");
     p->in->at = from;
   }

@@ -92,7 +92,7 @@ static void put_number(Buf *out, Dtype t, double v) {
   for (int digits = 1; digits < 17 && t != DT_F64; digits++) {
     char text[40], memory[8] = {0};
     snprintf(text, sizeof text, "%.*e", digits - 1, v);
-    double shorter = strtod(text, NULL); /* the locale's decimal point goes out and comes back in */
+    double shorter = strtod(text, NULL); /* the locale's point goes out and comes back in */
     dtype_store_float(t, memory, shorter);
     if (isfinite(shorter) && dtype_load_float(t, memory) == v) {
       v = shorter;

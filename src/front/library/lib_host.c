@@ -123,7 +123,7 @@ static Py *call_float(Front *fr, const Builtin *b, Span at, Py **args) {
   if (py_is_number(args[0])) return py_float(fr, py_as_double(args[0]));
   if (args[0]->kind == PY_STR) {
     char *end;
-    double v = strtod(args[0]->str.s, &end);
+    double v = text_to_double(args[0]->str.s, &end);
     while (*end == ' ') end++;
     if (end != args[0]->str.s && !*end) return py_float(fr, v);
   }

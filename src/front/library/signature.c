@@ -58,7 +58,7 @@ static Py *default_value(Front *fr, const Param *p) {
   if (*s == '"') return py_str(fr, arena_strndup(fr->cx->arena, s + 1, n - 2));
   if (*s == '(') return py_tuple(fr, 0, NULL);
   const char *text = arena_strndup(fr->cx->arena, s, n);
-  if (strcspn(text, ".e") < n) return py_float(fr, strtod(text, NULL));
+  if (strcspn(text, ".e") < n) return py_float(fr, text_to_double(text, NULL));
   return py_int(fr, strtoll(text, NULL, 10));
 }
 

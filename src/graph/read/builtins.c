@@ -182,7 +182,7 @@ static Object *to_int(Reader *r, const Args *a) {
 
 static Object *to_float(Reader *r, const Args *a) {
   Object *x = a->n ? a->at[0] : object_int(r, 0);
-  if (x->kind == O_STR) return object_float(r, strtod(x->s, NULL));
+  if (x->kind == O_STR) return object_float(r, text_to_double(x->s, NULL));
   if (!object_is_number(x)) read_fail(r, a->span, "float of %s", object_describe(r, x));
   return object_float(r, object_double(x));
 }

@@ -10,7 +10,6 @@
  * Correlation numbers are of one process. Several calls may have one (cudaLaunchKernel and the driver's call inside of
  * it): the outermost counts. One call may start much (a graph).
  */
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -217,8 +216,7 @@ const JoinedEvent *events_next(EventJoin *t) {
 int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300],
              void (*body)(EventJoin *, FILE *, const ViewOptions *)) {
   static const ViewOptions none;
-  /* the program's may write 1,5 */
-  locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), before = uselocale(plain);
+  void *before = plain_numbers();
   Context *cx = context_create();
   EventJoin *t = calloc(1, sizeof *t);
   if (cx && t) {
@@ -233,8 +231,7 @@ int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300],
   if (t) sorter_free(t->sorted), sorter_free(t->joined);
   free(t);
   if (cx) context_destroy(cx);
-  uselocale(before);
-  if (plain) freelocale(plain);
+  host_numbers(before);
   return status;
 }
 

@@ -10,7 +10,6 @@
 #include "tile/asm/asm.h"
 
 #include <ctype.h>
-#include <locale.h>
 #include <stdlib.h>
 
 static const AsmRow rows[ASMI_COUNT] = {
@@ -153,15 +152,13 @@ static AsmOperand number(Reader *r) {
     bool decimal = second != 'x' && second != 'b' && (s[digits] == '.' || tolower((unsigned char)s[digits]) == 'e');
     if (decimal) {
       char text[64];
-      size_t n = strspn(s, "0123456789.eE+-"); /* the locale's point is not ours */
+      size_t n = strspn(s, "0123456789.eE+-");
       while (n && (s[n - 1] == '+' || s[n - 1] == '-' || s[n - 1] == ',')) n--;
       if (n >= sizeof text) wrong(r, "a shorter number");
       memcpy(text, s, n);
       text[n] = 0;
-      char *point = strchr(text, '.');
-      if (point) *point = *localeconv()->decimal_point;
       o.kind = ASM_FLOAT, o.float_bits = 64;
-      o.number = strtod(text, NULL);
+      o.number = text_to_double(text, NULL);
       memcpy(&o.value, &o.number, 8);
       end = (char *)s + n;
     } else {
