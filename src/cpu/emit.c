@@ -58,6 +58,13 @@ typedef struct Uses {
   int wide, narrow;
 } Uses;
 
+/* Steps of a sort for each element. */
+static int sort_steps(const Type *t) {
+  int n = 0;
+  while (INT64_C(1) << n < t->shape[t->rank - 1]) n++;
+  return n * (n + 1) / 2;
+}
+
 static void note_use(Op *op, void *arg) {
   Uses *u = arg;
   bool vector = op->out_count && op->out[0]->type->rank > 0;
@@ -66,6 +73,10 @@ static void note_use(Op *op, void *arg) {
     case OP_MATH: u->math = u->scalar_math = true; break;
     case OP_DOT: u->dot = true; break;
     case OP_SORT:
+      u->tile = true;
+      if (dtype_bits(type_dtype(op->out[0]->type)) == 64) u->wide += sort_steps(op->out[0]->type);
+      else u->narrow += sort_steps(op->out[0]->type);
+      break;
     case OP_HISTOGRAM: u->tile = true; break;
     case OP_ATOMIC_RMW:
     case OP_ATOMIC_CAS: u->atomic = true; break;

@@ -134,8 +134,8 @@ static void emit_sort(Emit *e, Op *op) {
   const char *name = dtype_name(d == DT_I1 ? DT_U8 : d);
   emit_line(e, "memcpy((void *)(%s), (void *)(%s), %lld);", view_text(e, o->out[0]), view_text(e, o->in[0]),
             rows * n * dtype_bytes(d));
-  emit_line(e, "for (int64_t row = 0; row < %lld; row++) nd_sort_%s(%s, %lld, %d);", rows, name,
-            element_at(e, o->out[0], emit_text(e, "row * %lld", n)), n, (int)op->attr[0]);
+  emit_line(e, "for (int64_t row = 0; row < %lld; row++) nd_%s_%s(%s, %lld, %d);", rows, op->attr[1] ? "merge" : "sort",
+            name, element_at(e, o->out[0], emit_text(e, "row * %lld", n)), n, (int)op->attr[0]);
 }
 
 static void emit_histogram(Emit *e, Op *op) {

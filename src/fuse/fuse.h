@@ -3,6 +3,7 @@
  *     algebra.c  expressions that are something simpler
  *     split.c    long reductions in two steps
  *     parts.c    and those that depend on others
+ *     sort.c     sorts in steps
  *     sets.c     sets of tensors and of groups
  *     group.c    which tensors are stored, and which of them one kernel computes together
  *     index.c    where an element lies: sums of digits of the kernel's index variables, simplified
@@ -11,7 +12,7 @@
  *     online.c   the lines of such a correction
  *     stream.c   products that are computed again where they are needed, and not stored
  *     bounds.c   what a mask leaves of a row
- *     kernel_*.c one kernel: elementwise, reductions, scans, scatters, products
+ *     kernel_*.c one kernel: elementwise, reductions, scans, scatters, sorts, products
  *     tiles.c    the tiles of products
  *     product.c  products that a library does, and what stands around them
  *     choose.c   who does a product
@@ -155,7 +156,7 @@ void fuse_explain(Buf *out, const FusePlan *p);
 void fuse_plot(Buf *out, const FusePlan *p); /* SVG */
 const char *fuse_operation_name(const Tensor *t);
 
-/* ---- pipeline.c, algebra.c, parts.c, split.c: before the plan ---------------------------------------------------- */
+/* ---- pipeline.c, algebra.c, parts.c, sort.c, split.c: before the plan -------------------------------------------- */
 
 /* The passes, in order. Fails, as an internal error, where one leaves a graph that is not as it says. */
 void fuse_optimize(Graph *g, const FuseOptions *o);
@@ -168,6 +169,7 @@ int64_t fuse_parts(Graph *g, const Tensor *t, const FuseTarget *target);
 typedef Tensor *(*FuseRule)(Graph *g, Tensor *t, const FuseTarget *target);
 void fuse_rewrite(Graph *g, FuseRule rule, const FuseTarget *target);
 
+void fuse_sort_in_steps(Graph *g, const FuseTarget *target);
 void fuse_split_reductions(Graph *g, const FuseTarget *target);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
@@ -198,7 +200,7 @@ Set set_without(Arena *arena, Set s, int v);
 
 /* ---- group.c ----------------------------------------------------------------------------------------------------- */
 
-typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_PRODUCT, FUSE_STREAM } FuseKind;
+typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_SORT, FUSE_PRODUCT, FUSE_STREAM } FuseKind;
 typedef struct FuseGroup {
   FuseKind kind;
   int n;
@@ -403,6 +405,7 @@ FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group); /* onto a copy that the caller has made */
+FuseKernel *kernel_sort(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_stream(FusePlan *p, const FuseGroup *group);
 
 /* ---- tiles.c ----------------------------------------------------------------------------------------------------- */

@@ -60,7 +60,9 @@ static FuseKind kind_of(const FusePlan *p, const Tensor *t) {
     case CLASS_REDUCE: return FUSE_REDUCE;
     case CLASS_SCAN: return FUSE_SCAN;
     case CLASS_PRODUCT: return FUSE_PRODUCT;
-    case CLASS_MEMORY: return t->op == GRAPH_SCATTER ? FUSE_SCATTER : FUSE_POINT;
+    case CLASS_MEMORY:
+      if (t->op == GRAPH_SORT_BLOCKS || t->op == GRAPH_MERGE_RUNS) return FUSE_SORT;
+      return t->op == GRAPH_SCATTER ? FUSE_SCATTER : FUSE_POINT;
     default: return FUSE_POINT;
   }
 }
@@ -233,6 +235,15 @@ static bool own_index(Walk *k, const Tensor *t, Index *at) {
   return t->op == GRAPH_PRODUCT && index_split(g, index_var(g, k->x), t->rank, t->size, NULL, at);
 }
 
+/* Whether a kernel of the group would compute one of its roots for t. */
+static bool needs_member(const Walk *k, const Tensor *t) {
+  for (int i = 0; i < k->group->n; i++) {
+    const Tensor *root = k->group->roots[i];
+    if (root == t || (!k->q->root[t->id] && set_has(k->q->reads[t->id], root->id))) return true;
+  }
+  return false;
+}
+
 /* Whether every reduction and product of the group that t needs is needed at the index at which it is there. */
 static bool consistent(Walk *k, Tensor *t, const Index *at) {
   stack_guard();
@@ -259,6 +270,8 @@ static bool consistent(Walk *k, Tensor *t, const Index *at) {
   for (int i = 0; i < k->group->n; i++) needs |= set_has(k->q->reads[t->id], k->group->roots[i]->id);
   if (!needs) return true;
   if (is_view(t)) return fuse_view_index(g, t, at, in) && consistent(k, t->in[0], in);
+  if (t->op == GRAPH_GATHER) return !needs_member(k, t->in[0]) && consistent(k, t->in[1], at);
+  if (t->op == GRAPH_SORT) return consistent(k, t->in[1], at);
   if (graph_ops[t->op].group != CLASS_POINT) return false;
   for (int i = 0; i < t->in_count; i++)
     if (!consistent(k, t->in[i], at)) return false;
@@ -400,9 +413,8 @@ static bool joins(Grouping *q, int to, Tensor *t) {
     append(q, group, t);
     return true;
   }
-  if (group->kind == FUSE_SCAN || group->kind == FUSE_SCATTER || kind == FUSE_SCAN || kind == FUSE_SCATTER ||
-      kind == FUSE_PRODUCT)
-    return false;
+  static const bool alone[] = {[FUSE_SCAN] = true, [FUSE_SCATTER] = true, [FUSE_SORT] = true, [FUSE_STREAM] = false};
+  if (alone[group->kind] || alone[kind] || kind == FUSE_PRODUCT) return false;
   if (group->n >= MOST_ROOTS || !shares(q, to, t) || makes_cycle(q, to)) return false;
   if (reads_with(q, to, t) > MOST_READS) return false;
   if (group->kind == FUSE_PRODUCT && (kind != FUSE_POINT || !set_has(q->reads[t->id], group->roots[0]->id)))
@@ -555,17 +567,18 @@ static bool store_repeated(Grouping *q) {
   return changed;
 }
 
-/* Operands of products are read again and again, and those of windows that overlap. */
+/* Operands of products are read again and again, and those of windows that overlap; what is sorted, too. */
 static void store_operands(Grouping *q) {
   for (int i = 0; i < q->g->at.n; i++) {
     Tensor *t = q->g->at.at[i];
     bool overlaps = t->op == GRAPH_UNFOLD && t->dims[2] < t->dims[1] * t->dims[3];
-    if (t->op != GRAPH_PRODUCT && !overlaps) continue;
+    bool sorted = t->op == GRAPH_SORT_KEYS; /* who computes it again may round otherwise, and what is in order is not */
+    if (t->op != GRAPH_PRODUCT && !overlaps && !sorted) continue;
     for (int k = 0; k < t->in_count; k++) {
       Tensor *x = t->in[k];
       if (stream_is_sink(q->p, t) && x == stream_operand(q->p, t)) continue;
       while (is_view(x) && x->in_count == 1) x = x->in[0];
-      if (!is_free(x) && cost(q, x) > 2) q->root[x->id] = true;
+      if (!is_free(x) && (sorted || cost(q, x) > 2)) q->root[x->id] = true;
     }
   }
 }
@@ -631,6 +644,7 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
     Tensor *t = g->at.at[i];
     FuseKind kind = kind_of(p, t);
     q->root[i] = !is_free(t) && !graph_is_empty(g, t) && (o->eager || kind != FUSE_POINT);
+    if (t->op == GRAPH_MERGE_RUNS && t->in[0]->op != GRAPH_INPUT) q->root[t->in[0]->id] = true;
   }
   for (int i = 0; i < g->outputs.n; i++)
     if (g->outputs.at[i]) store_result(p, q->root, g->outputs.at[i]);
@@ -649,7 +663,7 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
     FuseKind kind = q->groups.at[i]->kind;
     for (int k = 0; k < q->groups.at[i]->n; k++) {
       Tensor *t = q->groups.at[i]->roots[k];
-      if (kind == FUSE_SCAN || kind == FUSE_SCATTER) p->stored[t->id] = true;
+      if (kind == FUSE_SCAN || kind == FUSE_SCATTER || kind == FUSE_SORT) p->stored[t->id] = true;
       Set reads = q->reads[t->id];
       for (int x = 0; x < reads.n; x++)
         if (group_of(q, reads, x) >= 0 && group_of(q, reads, x) != i) p->stored[reads.at[x]] = true;

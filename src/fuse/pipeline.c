@@ -30,6 +30,7 @@ static const struct {
     {"cse", cse, ALWAYS,                                                  0, NO_DETACH, 0},
     {"dce", dce, ALWAYS,                                                  NO_DETACH, SWEPT, NO_DETACH},
     {"drop_empty", drop_empty, ALWAYS,                                    NO_DETACH, NO_EMPTY | SWEPT, NO_DETACH},
+    {"sort_in_steps", fuse_sort_in_steps, ALWAYS,                         ALL, SWEPT, NO_DETACH | NO_EMPTY},
     {"simplify", simplify, IF_ONLINE,                                     ALL, SWEPT, NO_DETACH | NO_EMPTY},
     {"split_dependent", fuse_split_dependent, IF_ONLINE,                  ALL, 0, NO_DETACH | NO_EMPTY}, /* sums of a maximum */
     {"split_reductions", fuse_split_reductions, UNLESS_EAGER,             NO_DETACH | NO_EMPTY, 0, NO_DETACH | NO_EMPTY},

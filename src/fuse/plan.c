@@ -24,6 +24,7 @@ static FuseKernel *kernel_of(FusePlan *p, const FuseGroup *group) {
     case FUSE_REDUCE: return kernel_reduce(p, group);
     case FUSE_SCAN: return kernel_scan(p, group);
     case FUSE_SCATTER: return kernel_scatter(p, group);
+    case FUSE_SORT: return kernel_sort(p, group);
     case FUSE_PRODUCT: break; /* it may be several: product_add */
     case FUSE_STREAM: return kernel_stream(p, group);
   }

@@ -23,6 +23,16 @@ static const struct {
                     "    most = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)\n"
                     "    least = tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)\n"
                     "    return most + libdevice.log1p(tl.exp(tl.where(least == most, 0.0, least - most)))\n"},
+    {"float_order", "def float_order(x):\n"
+                    "    \"\"\"An integer that orders as x does; NaN is the largest.\"\"\"\n"
+                    "    bits = x.to(tl.int32, bitcast=True)\n"
+                    "    size = bits & 0x7FFFFFFF\n"
+                    "    return tl.where(size > 0x7F800000, 0x7FFFFFFF, tl.where(bits < 0, -size, size))\n"},
+    {"double_order", "def double_order(x):\n"
+                     "    bits = x.to(tl.int64, bitcast=True)\n"
+                     "    size = bits & 0x7FFFFFFFFFFFFFFF\n"
+                     "    order = tl.where(bits < 0, -size, size)\n"
+                     "    return tl.where(size > 0x7FF0000000000000, 0x7FFFFFFFFFFFFFFF, order)\n"},
     {"grouped_tile", "def grouped_tile(program, rows, columns):\n"
                      "    \"\"\"Down 8 rows of tiles, then one column on.\"\"\"\n"
                      "    first = program // (8 * columns) * 8\n"

@@ -28,7 +28,7 @@ static void add_masks(Buf *b, const Index *at, const IndexVar **seen, int *n) {
   for (int i = 0; i < at->n; i++) {
     const IndexVar *v = at->at[i].var;
     bool known = !v->mask;
-    for (int k = 0; k < *n; k++) known |= seen[k] == v;
+    for (int k = 0; k < *n && !known; k++) known = !strcmp(seen[k]->mask, v->mask);
     if (known || *n == 16) continue;
     seen[(*n)++] = v;
     buf_printf(b, "%s%s", b->n ? " & " : "", v->mask);
@@ -469,6 +469,7 @@ static bool stays_within(const Tensor *index, int64_t n) {
   if (graph_is_number(index, &v)) return v >= 0 && v < (double)n;
   while (graph_ops[index->op].group == CLASS_VIEW && index->in_count == 1 && index->op != GRAPH_PAD)
     index = index->in[0];
+  if (index->op == GRAPH_SORT) return size_is_int(index->in[0]->size[index->dims[0]], &count) && count <= n;
   if (index->op == GRAPH_POINT && index->point == POINT_WHERE)
     return asks_within(index->in[0], index->in[1], n) && stays_within(index->in[2], n);
   if (index->op != GRAPH_IOTA || !size_is_int(index->size[0], &count)) return false;
@@ -519,6 +520,27 @@ static FuseValue gather(Writer *w, Tensor *t, const Index *at) {
   }
   vec_push(w->cx->arena, &w->members, t);
   return writer_value(w, t->in[0], in);
+}
+
+/* The element's order as a number of 32 bits with a sign, above its place (sort.c). */
+static FuseValue sort_key(Writer *w, Tensor *t, const Index *at) {
+  Arena *a = w->cx->arena;
+  Dtype type = t->in[0]->dtype;
+  FuseValue x = writer_value(w, t->in[0], at);
+  bool is_double = type == DT_F64, is_long = dtype_bits(type) == 64;
+  if (x.literal) x.text = arena_printf(a, "tl.full([], %s, %s)", x.text, triton_compute_type(type));
+  const char *helper = is_double ? "double_order" : "float_order", *order = arena_printf(a, "%s.to(tl.int64)", x.text);
+  if (dtype_is_float(type)) {
+    fuse_need_helper(w->plan, helper);
+    order = arena_printf(a, is_double ? "%s(%s)" : "%s(%s).to(tl.int64)", helper, x.text);
+  } else if (type == DT_U64) order = arena_printf(a, "(%s ^ -0x8000000000000000)", order);
+  else if (type == DT_U32) order = arena_printf(a, "(%s - 0x80000000)", order);
+  if (is_long) order = arena_printf(a, t->attr[0] ? "(%s >> 32)" : "((%s & 0xFFFFFFFF) - 0x80000000)", order);
+  const Index *place = &at[t->rank - 1];
+  count_symbols(w, place);
+  vec_push(a, &w->members, t);
+  return variable(w, t, "key", x.bits | index_bits(place),
+                  arena_printf(a, "(%s%s << 32) | (%s)", t->attr[1] ? "~" : "", order, index_text(w->g, place)));
 }
 
 static FuseValue create(Writer *w, Tensor *t, const Index *at) {
@@ -591,6 +613,14 @@ FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
           break;
         } /* fall through */
       default:
+        if (t->op == GRAPH_SORT && t->in_count == 2) {
+          v = writer_value(w, t->in[1], at);
+          break;
+        }
+        if (t->op == GRAPH_SORT_KEYS) {
+          v = sort_key(w, t, at);
+          break;
+        }
         if (t->op != GRAPH_GATHER)
           diag_fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id,
                     graph_ops[t->op].name);

@@ -395,6 +395,67 @@ Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, 
   return t;
 }
 
+Tensor *graph_sort(Graph *g, Tensor *x, int dim, bool descending, const Size *count) {
+  const Size *size[GRAPH_MAX_RANK];
+  int64_t n, k;
+  if (!x->rank) diag_fail(g->cx, g->place, "a scalar cannot be sorted");
+  for (int d = 0; d < x->rank; d++) size[d] = d == dim ? count : x->size[d];
+  if (!size_is_int(x->size[dim], &n) || !size_is_int(count, &k))
+    diag_fail(g->cx, g->place, "a sort of %s elements: how many there are must be known", x->size[dim]->text);
+  if (k < 0 || k > n) diag_fail(g->cx, g->place, "the first %lld of %lld elements", (long long)k, (long long)n);
+  if (n > UINT32_MAX) diag_fail(g->cx, g->place, "a sort of more than 2^32 - 1 elements");
+  Tensor *t = make(g, GRAPH_SORT, DT_I64, x->rank, size, 1, &x);
+  set_dims(g, t, 1, (int64_t[]){dim});
+  t->attr[0] = descending;
+  return t;
+}
+
+Tensor *graph_sort_found(Graph *g, const Tensor *sort, Tensor *places) {
+  if (places->dtype != sort->dtype || !graph_same_shape(sort, places))
+    wrong(g, "a sort's places have its type and shape", sort, places);
+  Tensor *t = make(g, GRAPH_SORT, DT_I64, sort->rank, sort->size, 2, (Tensor *[]){sort->in[0], places});
+  set_dims(g, t, 1, sort->dims);
+  t->attr[0] = sort->attr[0];
+  return t;
+}
+
+Tensor *graph_sort_keys(Graph *g, Tensor *x, bool upper, bool descending) {
+  if (!x->rank) diag_fail(g->cx, g->place, "a scalar cannot be sorted");
+  Tensor *t = make(g, GRAPH_SORT_KEYS, DT_I64, x->rank, x->size, 1, &x);
+  t->attr[0] = upper;
+  t->attr[1] = descending;
+  return t;
+}
+
+static int64_t want_keys(Graph *g, const char *what, const Tensor *keys, int64_t block) {
+  int64_t n;
+  if (keys->dtype != DT_I64 || !keys->rank || !size_is_int(keys->size[keys->rank - 1], &n))
+    wrong(g, arena_printf(g->cx->arena, "%s takes keys in rows of a known size", what), keys, NULL);
+  if (block < 1 || block > INT64_C(1) << 40 || block & (block - 1))
+    diag_fail(g->cx, g->place, "%s goes by a power of two, and not %lld", what, (long long)block);
+  return n;
+}
+
+Tensor *graph_sort_blocks(Graph *g, Tensor *keys, int64_t block, int64_t kept) {
+  const Size *size[GRAPH_MAX_RANK];
+  int64_t n = want_keys(g, "sort_blocks", keys, block), rest = n % block;
+  if (kept < 0 || kept > block)
+    diag_fail(g->cx, g->place, "%lld elements of a block of %lld", (long long)kept, (long long)block);
+  for (int d = 0; d < keys->rank; d++) size[d] = keys->size[d];
+  size[keys->rank - 1] = size_int(g, n / block * kept + (rest < kept ? rest : kept));
+  Tensor *t = make(g, GRAPH_SORT_BLOCKS, DT_I64, keys->rank, size, 1, &keys);
+  t->attr[0] = block;
+  t->attr[1] = kept;
+  return t;
+}
+
+Tensor *graph_merge_runs(Graph *g, Tensor *keys, int64_t run) {
+  want_keys(g, "merge_runs", keys, run);
+  Tensor *t = make(g, GRAPH_MERGE_RUNS, DT_I64, keys->rank, keys->size, 1, &keys);
+  t->attr[0] = run;
+  return t;
+}
+
 Tensor *graph_product(Graph *g, Tensor *a, Tensor *b, bool tf32) {
   bool fits = a->rank == b->rank && a->rank >= 2 && a->dtype == b->dtype;
   for (int d = 0; fits && d < a->rank - 2; d++) fits = a->size[d] == b->size[d];

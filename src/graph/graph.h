@@ -179,6 +179,16 @@ Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step,
 Tensor *graph_detach(Graph *g, Tensor *x, Tensor *twin);
 Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim);
 Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, bool add);
+/* Places along dim of its first `count` elements in order: NaN is the largest, -0 is 0, equal ones stay as they come.
+ */
+Tensor *graph_sort(Graph *g, Tensor *x, int dim, bool descending, const Size *count);
+/* The same, of which `places` were found by the next ones: kernels take them, the reference sorts x. */
+Tensor *graph_sort_found(Graph *g, const Tensor *sort, Tensor *places);
+/* How a sort is done (fuse/sort.c), along the last dim, whose size is known. The reference computes nothing of these.
+ */
+Tensor *graph_sort_keys(Graph *g, Tensor *x, bool upper, bool descending);
+Tensor *graph_sort_blocks(Graph *g, Tensor *keys, int64_t block, int64_t kept);
+Tensor *graph_merge_runs(Graph *g, Tensor *keys, int64_t run);
 Tensor *graph_product(Graph *g, Tensor *a, Tensor *b, bool tf32); /* tf32: operands of f32 may be rounded to it */
 bool graph_same_shape(const Tensor *a, const Tensor *b);
 void graph_name_output(Graph *g, int i, const char *name);

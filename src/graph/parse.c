@@ -289,7 +289,8 @@ static void check_counts(Parser *p, Span place, const Tensor *t) {
     case GRAPH_CUMLOGSUMEXP:
     case GRAPH_CONCAT:
     case GRAPH_GATHER:
-    case GRAPH_SCATTER: dims = 1; break;
+    case GRAPH_SCATTER:
+    case GRAPH_SORT: dims = 1; break;
     case GRAPH_SLICE:
       dims = 2;
       sizes = 1;
@@ -312,7 +313,7 @@ static void check_counts(Parser *p, Span place, const Tensor *t) {
     diag_fail(p->cx, place, "sizes has %d sizes here, and not %d", sizes, t->size_count);
   if (first && dims > 0 && (t->dims[0] < 0 || t->dims[0] >= rank))
     diag_fail(p->cx, place, "there is no dim %lld in a tensor of %d dims", (long long)t->dims[0], rank);
-  if ((t->op == GRAPH_PAD || t->op == GRAPH_SLICE) && t->rank != rank)
+  if ((t->op == GRAPH_PAD || t->op == GRAPH_SLICE || t->op == GRAPH_SORT) && t->rank != rank)
     diag_fail(p->cx, place, "%s keeps the number of dims", graph_ops[t->op].name);
 }
 

@@ -206,6 +206,36 @@ static void gather_scatter(Run *r, const Tensor *t, double *out) {
   }
 }
 
+/* ---- sort ------------------------------------------------------------------------------------------------------- */
+
+typedef struct Placed {
+  double v;
+  int64_t place;
+  bool descending;
+} Placed;
+
+static int by_order(const void *left, const void *right) {
+  const Placed *a = left, *b = right;
+  bool a_nan = a->v != a->v, b_nan = b->v != b->v;
+  int order = a_nan || b_nan ? a_nan - b_nan : (a->v > b->v) - (a->v < b->v);
+  if (order) return a->descending ? -order : order;
+  return (a->place > b->place) - (a->place < b->place);
+}
+
+static void sort(Run *r, const Tensor *t, double *out) {
+  const Array *x = &r->arrays[t->in[0]->id], *y = &r->arrays[t->id];
+  int64_t dim = t->dims[0], n = x->size[dim], stride = x->stride[dim], kept = y->size[dim];
+  Placed *row = malloc(sizeof *row * (size_t)(n + 1));
+  if (!row) out_of_memory(r);
+  for (int64_t i = 0; n && i < x->n / n; i++) {
+    int64_t first = i / stride * stride * n + i % stride, to = i / stride * stride * kept + i % stride;
+    for (int64_t k = 0; k < n; k++) row[k] = (Placed){x->at[first + k * stride], k, t->attr[0]};
+    qsort(row, (size_t)n, sizeof *row, by_order);
+    for (int64_t k = 0; k < kept; k++) out[to + k * stride] = (double)row[k].place;
+  }
+  free(row);
+}
+
 static void product(Run *r, const Tensor *t, double *out) {
   const Array *a = &r->arrays[t->in[0]->id], *b = &r->arrays[t->in[1]->id], *y = &r->arrays[t->id];
   int64_t m = y->size[t->rank - 2], n = y->size[t->rank - 1], k = a->size[t->rank - 1];
@@ -254,7 +284,11 @@ static void compute(Run *r, const Tensor *t, double *out) {
       break;
     case CLASS_REDUCE: reduce(r, t, out); break;
     case CLASS_SCAN: scan(r, t, out); break;
-    case CLASS_MEMORY: gather_scatter(r, t, out); break;
+    case CLASS_MEMORY:
+      if (t->op == GRAPH_GATHER || t->op == GRAPH_SCATTER) gather_scatter(r, t, out);
+      else if (t->op == GRAPH_SORT) sort(r, t, out);
+      else memset(out, 0, sizeof *out * (size_t)y->n); /* of a sort in steps: it looks at what it sorts alone */
+      break;
     case CLASS_PRODUCT: product(r, t, out); break;
   }
 }

@@ -40,6 +40,12 @@ Tensor *graph_again(Graph *g, const Tensor *t) {
     case GRAPH_DETACH: return graph_detach(g, t->in[0], t->in_count > 1 ? t->in[1] : NULL);
     case GRAPH_GATHER: return graph_gather(g, t->in[0], t->in[1], (int)t->dims[0]);
     case GRAPH_SCATTER: return graph_scatter(g, t->in[0], t->in[1], t->in[2], (int)t->dims[0], t->attr[0]);
+    case GRAPH_SORT:
+      if (t->in_count > 1) return graph_sort_found(g, t, t->in[1]);
+      return graph_sort(g, t->in[0], (int)t->dims[0], t->attr[0], t->size[t->dims[0]]);
+    case GRAPH_SORT_KEYS: return graph_sort_keys(g, t->in[0], t->attr[0], t->attr[1]);
+    case GRAPH_SORT_BLOCKS: return graph_sort_blocks(g, t->in[0], t->attr[0], t->attr[1]);
+    case GRAPH_MERGE_RUNS: return graph_merge_runs(g, t->in[0], t->attr[0]);
     case GRAPH_PRODUCT: return graph_product(g, t->in[0], t->in[1], t->attr[0]);
   }
   return NULL;

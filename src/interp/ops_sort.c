@@ -65,6 +65,17 @@ static uint64_t *radix_sort(uint64_t *keys, uint64_t *other, int64_t n, int byte
   return keys;
 }
 
+/* The last round of a bitonic network: whatever the row is, as other devices have it. */
+static void merge(uint64_t *keys, int64_t n, bool descending) {
+  for (int64_t j = n / 2; j > 0; j /= 2)
+    for (int64_t i = 0; i < n; i++) {
+      uint64_t a = keys[i], b = keys[i ^ j];
+      if (i & j || (descending ? a >= b : a <= b)) continue;
+      keys[i] = b;
+      keys[i ^ j] = a;
+    }
+}
+
 int64_t scratch_sort(const Op *op) {
   const Type *t = op->in[0]->type;
   return 2 * 8 * (int64_t)t->shape[t->rank - 1];
@@ -74,7 +85,7 @@ bool run_sort(Run *run, const Node *node, int64_t n) {
   const Type *t = node->op->in[0]->type;
   int bytes = plan_elem_bytes(t), bits = 8 * bytes;
   int64_t row = t->shape[t->rank - 1];
-  bool descending = node->op->attr[0] != 0;
+  bool descending = node->op->attr[0] != 0, bitonic = node->op->attr[1] != 0;
   uint64_t *keys = (uint64_t *)run->scratch, *other = keys + row;
   for (int64_t first = 0; first < n; first += row) {
     const char *in = node->in[0] + first * bytes;
@@ -85,10 +96,11 @@ bool run_sort(Run *run, const Node *node, int64_t n) {
       keys[i] = key_of(t->dtype, bits, x);
     }
     uint64_t *sorted = keys;
-    if (row <= SHORT_ROW) insertion_sort(keys, row);
+    if (bitonic) merge(keys, row, descending);
+    else if (row <= SHORT_ROW) insertion_sort(keys, row);
     else sorted = radix_sort(keys, other, row, bytes == 1 ? 2 : bytes);
     for (int64_t i = 0; i < row; i++) {
-      uint64_t x = element_of(t->dtype, bits, sorted[descending ? row - 1 - i : i]);
+      uint64_t x = element_of(t->dtype, bits, sorted[descending && !bitonic ? row - 1 - i : i]);
       memcpy(out + i * bytes, &x, (size_t)bytes);
     }
   }

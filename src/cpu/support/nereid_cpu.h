@@ -104,6 +104,7 @@
  *
  * ---- nereid_tile.h ----
  *   nd_sort_T(T *x, int64_t n, int descending)           in place, bits as in memory; n a power of two; NaN last
+ *   nd_merge_T(T *x, int64_t n, int descending)          the same of a bitonic sequence
  * ascending, first descending nd_histogram_T(int32_t *bins, int64_t bin_count, const T *x, const uint8_t *mask or NULL,
  * int64_t n)   ints; adds to bins nd_transpose_B(void *dst, int64_t dst_stride, const void *src, int64_t src_stride,
  * int64_t rows, int64_t columns) dst[c][r] = src[r][c]; B: element bytes 1 2 4 8; strides in elements nd_copy2d(void

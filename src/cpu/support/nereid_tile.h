@@ -1,7 +1,9 @@
 /* nereid_tile: work on whole tiles in memory: sort, histogram, transpose, copy. Needs nereid_cpu.h and nereid_vec.h.
  *
  * Sort is Batcher's bitonic network, since n is a power of two: passes of comparisons between elements i and i ^ j,
- * which are whole vectors while j is at least ND_VL and lanes of one vector below. A float's bits order as a signed
+ * which are whole vectors while j is at least ND_VL. Below they are lanes of one vector, which goes through all these
+ * passes while it is in registers. Merging what is bitonic
+ * is the last size alone. A float's bits order as a signed
  * integer once a negative number has all bits but the sign flipped; NaN counts as the greatest, and comes back as one
  * quiet NaN.
  *
@@ -16,7 +18,37 @@
 
 /* ---- sort -------------------------------------------------------------------------------------------------------- */
 
+/* Lanes `first` apart, then half as far, and so on; of those in `down` the larger one goes first. */
+#define ND_SORT_STEP(T, x, j, first, down) \
+  if (ND_VL > (j) && (first) >= (j)) { \
+    nd_##T##v other = nd_xor_lanes_##T##v(x, j); \
+    x = nd_select_##T##v(((nd_iota_i32v() & (j)) != 0) ^ (down), nd_max_##T##v(x, other), nd_min_##T##v(x, other)); \
+  }
 #define ND_SORT(T) \
+  ND_INLINE nd_##T##v nd_sort_lanes_##T(nd_##T##v x, int first, nd_mask down) { \
+    ND_SORT_STEP(T, x, 8, first, down) \
+    ND_SORT_STEP(T, x, 4, first, down) \
+    ND_SORT_STEP(T, x, 2, first, down) \
+    ND_SORT_STEP(T, x, 1, first, down) \
+    return x; \
+  } \
+  ND_INLINE void nd_sort_stage_##T(nd_##T *x, int64_t n, int64_t size, int descending) { \
+    const nd_i32v over = nd_iota_i32v() & 0; \
+    for (int64_t j = size / 2; j >= ND_VL; j /= 2) \
+      for (int64_t i = 0; i < n; i += 2 * j) { \
+        int down = ((i & size) != 0) != (descending != 0); \
+        nd_##T *low = x + (down ? i + j : i), *high = x + (down ? i : i + j); \
+        for (int64_t l = 0; l < j; l += ND_VL) { \
+          nd_##T##v a = *(nd_##T##vu *)(low + l), b = *(nd_##T##vu *)(high + l); \
+          *(nd_##T##vu *)(low + l) = nd_min_##T##v(a, b); \
+          *(nd_##T##vu *)(high + l) = nd_max_##T##v(a, b); \
+        } \
+      } \
+    for (int64_t i = 0; i < n; i += ND_VL) { \
+      nd_mask down = over != (((i & size) != 0) != (descending != 0)); \
+      *(nd_##T##vu *)(x + i) = nd_sort_lanes_##T(*(nd_##T##vu *)(x + i), ND_VL / 2, down); \
+    } \
+  } \
   ND_NOINLINE void nd_sort_##T(nd_##T *x, int64_t n, int descending) { \
     if (n < ND_VL) { \
       for (int64_t i = 1; i < n; i++) { \
@@ -27,28 +59,28 @@
       } \
       return; \
     } \
-    for (int64_t size = 2; size <= n; size *= 2) \
-      for (int64_t j = size / 2; j > 0; j /= 2) { \
-        if (j >= ND_VL) { \
-          for (int64_t i = 0; i < n; i += 2 * j) { \
-            int down = ((i & size) != 0) != (descending != 0); \
-            for (int64_t l = i; l < i + j; l += ND_VL) { \
-              nd_##T##v a = *(nd_##T##vu *)(x + l), b = *(nd_##T##vu *)(x + l + j); \
-              nd_##T##v low = nd_min_##T##v(a, b), high = nd_max_##T##v(a, b); \
-              *(nd_##T##vu *)(x + l) = down ? high : low; \
-              *(nd_##T##vu *)(x + l + j) = down ? low : high; \
-            } \
-          } \
-        } else { \
-          nd_i32v lane = nd_iota_i32v(); \
-          for (int64_t i = 0; i < n; i += ND_VL) { \
-            nd_##T##v a = *(nd_##T##vu *)(x + i), b = nd_xor_lanes_##T##v(a, (int)j); \
-            nd_i32v first = (lane & (int32_t)j) == 0, \
-                    down = ((lane + (int32_t)(i & (size * 2 - 1))) & (int32_t)size) != 0; \
-            *(nd_##T##vu *)(x + i) = \
-                nd_select_##T##v(descending ? first ^ ~down : first ^ down, nd_min_##T##v(a, b), nd_max_##T##v(a, b)); \
-          } \
-        } \
+    const nd_i32v lane = nd_iota_i32v(); \
+    const nd_mask turned = (lane & 0) != (descending != 0); \
+    for (int64_t i = 0; i < n; i += ND_VL) { \
+      nd_##T##v v = *(nd_##T##vu *)(x + i); \
+      v = nd_sort_lanes_##T(v, 1, ((lane & 2) != 0) ^ turned); \
+      if (ND_VL > 4) v = nd_sort_lanes_##T(v, 2, ((lane & 4) != 0) ^ turned); \
+      if (ND_VL > 8) v = nd_sort_lanes_##T(v, 4, ((lane & 8) != 0) ^ turned); \
+      *(nd_##T##vu *)(x + i) = v; \
+    } \
+    for (int64_t size = ND_VL; size <= n; size *= 2) nd_sort_stage_##T(x, n, size, descending); \
+  } \
+  ND_NOINLINE void nd_merge_##T(nd_##T *x, int64_t n, int descending) { \
+    if (n >= ND_VL) { \
+      nd_sort_stage_##T(x, n, n, descending); \
+      return; \
+    } \
+    for (int64_t j = n / 2; j > 0; j /= 2) \
+      for (int64_t i = 0; i < n; i++) { \
+        nd_##T a = x[i], b = x[i ^ j]; \
+        if (i & j || (descending ? a >= b : a <= b)) continue; \
+        x[i] = b; \
+        x[i ^ j] = a; \
       } \
   }
 ND_INTS(ND_SORT)
@@ -56,7 +88,7 @@ ND_INTS(ND_SORT)
 
 /* I: signed integer of the float's width; infinity: bits above which a magnitude is NaN; fnuz: only -0's bits are. */
 #define ND_SORT_FLOAT(T, C, I, infinity, fnuz, nan) \
-  ND_NOINLINE void nd_sort_##T(C *x, int64_t n, int descending) { \
+  ND_INLINE void nd_order_##T(C *x, int64_t n, int descending, void (*sort)(nd_##I *, int64_t, int)) { \
     const nd_##I most = (nd_##I)(((uint64_t)1 << (8 * sizeof(nd_##I) - 1)) - 1); \
     nd_##I *key = (nd_##I *)(void *)x; \
     int64_t nans = 0; \
@@ -68,15 +100,18 @@ ND_INTS(ND_SORT)
       v = is_nan ? most : v < 0 ? (nd_##I)(v ^ most) : v; \
       memcpy(x + i, &v, sizeof v); \
     } \
-    nd_sort_##I(key, n, descending); \
+    sort(key, n, descending); \
     for (int64_t i = 0; i < n; i++) { \
       nd_##I v; \
       memcpy(&v, x + i, sizeof v); \
-      if (descending ? i < nans : i >= n - nans) v = (nd_##I)(nan); \
+      int last = descending ? i < nans : i >= n - nans; \
+      if (fnuz || (infinity) == most ? last : v == most) v = (nd_##I)(nan); \
       else if (v < 0) v = (nd_##I)(v ^ most); \
       memcpy(x + i, &v, sizeof v); \
     } \
-  }
+  } \
+  ND_NOINLINE void nd_sort_##T(C *x, int64_t n, int descending) { nd_order_##T(x, n, descending, nd_sort_##I); } \
+  ND_NOINLINE void nd_merge_##T(C *x, int64_t n, int descending) { nd_order_##T(x, n, descending, nd_merge_##I); }
 ND_SORT_FLOAT(f32, float, i32, 0x7f800000, 0, 0x7fc00000)
 ND_SORT_FLOAT(f64, double, i64, INT64_C(0x7ff0000000000000), 0, INT64_C(0x7ff8000000000000))
 ND_SORT_FLOAT(f16, uint16_t, i16, 0x7c00, 0, 0x7e00)

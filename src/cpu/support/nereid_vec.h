@@ -691,9 +691,49 @@ ND_INLINE nd_f64v nd_keep_f64v(nd_f64v x) {
 #define ND_BITAND(a, b) ((a) & (b))
 #define ND_BITOR(a, b) ((a) | (b))
 #define ND_BITXOR(a, b) ((a) ^ (b))
+#define ND_XOR_LANES(T) \
+  ND_INLINE nd_##T##v nd_xor_lanes_##T##v(nd_##T##v x, int k) { ND_SHUFFLE_BY(k, x, x, ND_X) }
+ND_XOR_LANES(i8)
+ND_XOR_LANES(i16)
+ND_XOR_LANES(i32)
+ND_XOR_LANES(u8)
+ND_XOR_LANES(u16)
+ND_XOR_LANES(u32)
+ND_XOR_LANES(f32)
+#undef ND_XOR_LANES
+/* Of 64 bits a register at a time: gcc takes a shuffle of two apart, lane by lane. */
+#if ND_REG == 64
+#define ND_PART_SEQ(F) F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7)
+#elif ND_REG == 32
+#define ND_PART_SEQ(F) F(0), F(1), F(2), F(3)
+#else
+#define ND_PART_SEQ(F) F(0), F(1)
+#endif
+ND_INLINE nd_i64p nd_xor_part(nd_i64p x, int by) {
+  if (by == 1) return __builtin_shufflevector(x, x, ND_PART_SEQ(ND_X1));
+#if ND_REG >= 32
+  if (by == 2) return __builtin_shufflevector(x, x, ND_PART_SEQ(ND_X2));
+#endif
+#if ND_REG >= 64
+  if (by == 4) return __builtin_shufflevector(x, x, ND_PART_SEQ(ND_X4));
+#endif
+  return x;
+}
+ND_INLINE nd_i64v nd_xor_lanes_i64v(nd_i64v x, int by) {
+  nd_i64u u = {x}, r;
+  if (by < ND_REG / 8) {
+    ND_EACH_PART(r.p[k] = nd_xor_part(u.p[k], by))
+  } else {
+    r.p[0] = u.p[ND_PARTS - 1];
+    r.p[ND_PARTS - 1] = u.p[0];
+  }
+  return r.v;
+}
+ND_INLINE nd_u64v nd_xor_lanes_u64v(nd_u64v x, int k) { return (nd_u64v)nd_xor_lanes_i64v((nd_i64v)x, k); }
+ND_INLINE nd_f64v nd_xor_lanes_f64v(nd_f64v x, int k) { return (nd_f64v)nd_xor_lanes_i64v((nd_i64v)x, k); }
+
 #define ND_LANES(T) \
-  ND_INLINE nd_##T##v nd_xor_lanes_##T##v(nd_##T##v x, int k){ \
-      ND_SHUFFLE_BY(k, x, x, ND_X)} ND_INLINE nd_##T##v nd_up_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
+  ND_INLINE nd_##T##v nd_up_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
     nd_##T##v y = nd_splat_##T##v(fill); \
     ND_SHUFFLE_BY(k, x, y, ND_U) \
   } \

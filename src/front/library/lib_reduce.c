@@ -281,7 +281,7 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
 
 /* ---- sort, topk, histogram --------------------------------------------------------------------------------------- */
 
-static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py *dim, bool descending) {
+static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py *dim, bool descending, bool bitonic) {
   int rank = x->type->rank;
   if (!lib_none(dim) && lib_int(fr, at, b, "dim", dim) != rank - 1)
     lib_refuse(fr, at,
@@ -291,14 +291,16 @@ static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py
                rank - 1, py_describe(fr, dim));
   Op *op = build_op(&fr->b, OP_SORT, 1, &x, 1, &x->type);
   op->attr[0] = descending;
+  op->attr[1] = bitonic;
   return op->out[0];
 }
 
-/* The result of sorting is the same for a bitonic sequence as for any other. */
-static Py *call_sort(Front *fr, const Builtin *b, Span at, Py **args) {
+static Py *order(Front *fr, const Builtin *b, Span at, Py **args, bool bitonic) {
   return py_tensor(fr, sort_last(fr, b, at, no_fp8(fr, b, at, number_block(fr, b, at, "x", args[0])), args[1],
-                                 lib_bool(fr, at, b, "descending", args[2])));
+                                 lib_bool(fr, at, b, "descending", args[2]), bitonic));
 }
+static Py *call_sort(Front *fr, const Builtin *b, Span at, Py **args) { return order(fr, b, at, args, false); }
+static Py *call_bitonic_merge(Front *fr, const Builtin *b, Span at, Py **args) { return order(fr, b, at, args, true); }
 
 /* A k between powers of two counts as the lower one, as in Triton. */
 static Py *call_topk(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -310,7 +312,7 @@ static Py *call_topk(Front *fr, const Builtin *b, Span at, Py **args) {
     lib_refuse(fr, at, NULL, "topk: k must not exceed the size of the selected dimension (%d), but it is %d", n, k);
   while (k & (k - 1)) k &= k - 1;
   if (k < n) x = widen_for_max(fr, at, x);
-  Value *sorted = sort_last(fr, b, at, x, args[2], lib_bool(fr, at, b, "descending", args[3]));
+  Value *sorted = sort_last(fr, b, at, x, args[2], lib_bool(fr, at, b, "descending", args[3]), false);
   return py_tensor(fr, k < n ? lib_take(fr, sorted, rank - 1, k, false) : sorted);
 }
 
@@ -357,7 +359,7 @@ const Builtin lib_reduce_table[] = {
     {"tl", "topk", "x, k, dim=None, descending=True", call_topk, SCAN, 0,
      "`descending`: Triton 3.8; `k=1` of a vector: 3.9"},
     {"tl.core", "sort_impl", "x, k=None, dim=None, descending=False", call_topk, NULL, 0, NULL},
-    {"tl", "bitonic_merge", "x, dim=None, descending=False", call_sort, SCAN, 0, NULL},
+    {"tl", "bitonic_merge", "x, dim=None, descending=False", call_bitonic_merge, SCAN, 0, NULL},
     {"tl", "histogram", "input, num_bins, mask=None", call_histogram, SCAN, BUILTIN_MEMBER, NULL},
     {0},
 };

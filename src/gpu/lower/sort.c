@@ -6,7 +6,7 @@
  * Bit j is a bit of the register, the lane or the warp, so each step is an exchange of one of three kinds: two
  * registers of a thread, a shuffle, or a trip through shared memory in which every thread reads its partner's slot. Bit
  * k says the direction: known for a register bit, a predicate for a lane or warp bit, and for the last k the
- * operation's.
+ * operation's. What is bitonic takes the last k alone.
  *
  * Elements are compared as integers. A float's bits, with those below the sign flipped when the sign is set, order as
  * signed numbers do, -0 before 0; NaN becomes the largest key first, and the one quiet NaN at the end
@@ -212,7 +212,7 @@ void lower_sort(Lower *l, Op *op) {
   s.v = lower_array(l, s.n);
   LaneValue **other = lower_array(l, s.n);
   for (int r = 0; r < s.n; r++) s.v[r] = to_key(l, &s.key, regs[r]);
-  for (int k = 1; k <= s.axis.n; k++)
+  for (int k = op->attr[1] ? s.axis.n : 1; k <= s.axis.n; k++)
     for (int j = k - 1; j >= 0; j--) {
       const AxisBit *at = &s.axis.at[j];
       if (at->kind == AXIS_REG) exchange_registers(l, &s, k, at->bit);

@@ -199,6 +199,12 @@ static Tensor *p_scatter_add(Reader *r, const Args *a) {
   return graph_scatter(r->g, x, tensor(r, a, 1), tensor(r, a, 2), dim(r, a, 3, x), true);
 }
 
+static Tensor *p_sort(Reader *r, const Args *a) { /* x, dim, descending, how many of the first */
+  Tensor *x = tensor(r, a, 0);
+  return graph_sort(r->g, x, dim(r, a, 1, x), object_truth(r, a->span, argument(r, a, 2)),
+                    want_size(r, a->span, argument(r, a, 3), "how many elements"));
+}
+
 static Tensor *p_detach(Reader *r, const Args *a) { /* x, twin */
   bool twin = a->n > 1 && a->at[1]->kind != O_NONE;
   return graph_detach(r->g, tensor(r, a, 0), twin ? tensor(r, a, 1) : NULL);
@@ -234,6 +240,7 @@ static const struct {
              {"gather", p_gather, false},
              {"scatter", p_scatter, false},
              {"scatter_add", p_scatter_add, false},
+             {"sort", p_sort, false},
              {"dot", p_dot, false},
              {"detach", p_detach, false},
              {"differentiate", p_differentiate, false}};

@@ -110,6 +110,27 @@ def backward_into_some(x, y):
     return a.grad, b.grad is None
 
 
+# x f64[3,37], n i16[2,50]<7, m i1[60], u u8[2,40]<9
+def sorts_of_equals(x, n, m, u):
+    y = torch.where(x > 0.6, float("nan"), torch.where(abs(x) < 0.4, x * 0, torch.round(x * 4)))
+    out = []
+    for z in (y, y.float(), y.half(), y.bfloat16(), n, n.int(), n.long(), m, u, n.long() * 2**40 - 2**41):
+        for down in (False, True):
+            v, i = torch.sort(z, descending=down, stable=True)
+            out += [torch.nan_to_num(v.double(), 99.0), i]
+    return tuple(out)
+
+
+# x f32[2,2500], n i64[3,1300]<900, d f64[1025,2]
+def sorts_of_long_rows(x, n, d):
+    v, i = torch.sort(x, descending=True, stable=True)
+    w, j = torch.sort(n * 2**35, stable=True)
+    e, k = torch.sort(d, dim=0, stable=True)
+    t, l = torch.topk(x * 3 + torch.arange(2500) * 1e-5, 5)
+    s, o = torch.topk(x + torch.arange(2500) * 1e-5, 400, largest=False)
+    return v[:, ::25], i[:, ::25], w[:, ::13], j[:, ::13], e[::11], k[::11], t.double(), l, s[:, ::5], o[:, ::5]
+
+
 # x f64[3,7], n i64[3,7]<4; grad
 def sorts(x, n):
     v, i = torch.sort(x, dim=1)

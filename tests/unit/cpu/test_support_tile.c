@@ -229,6 +229,13 @@ static void check_sorted(Dtype d, const void *before, const void *after, int n, 
         memcpy(after, before, sizeof after); \
         nd_sort_##T(after, n, round & 1); \
         check_sorted(d, before, after, n, round & 1); \
+        for (int i = 0; i < n / 4; i++) { /* up and down */ \
+          C x = after[n - 1 - i]; \
+          after[n - 1 - i] = after[n / 2 + i]; \
+          after[n / 2 + i] = x; \
+        } \
+        nd_merge_##T(after, n, round >= 3); \
+        check_sorted(d, before, after, n, round >= 3); \
       } \
   }
 #define SORTS(X) \

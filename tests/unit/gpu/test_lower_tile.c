@@ -473,7 +473,8 @@ static void sorts(void **state) {
     Kernel k = {.in_count = 1, .out_count = 1, .num_warps = random_warps(), .range = {0}, .out_name = {"r"}};
     k.in[0] = k.out[0] = random_tensor(ANY_OF(all_types), i % 10 == 0 ? 11 : 8);
     char text[64];
-    buf_printf(&k.body, "  %%r = sort %%x0 {descending=%d} : %s\n", (int)below(2), type_text(&k.in[0], text));
+    buf_printf(&k.body, "  %%r = sort %%x0 {descending=%d%s} : %s\n", (int)below(2), i % 3 ? "" : ", bitonic=1",
+               type_text(&k.in[0], text));
     check(&k, 2);
   }
 }

@@ -251,18 +251,28 @@ def stored(x, places): return prim.scatter(prim.full(x.shape, 0, x.dtype), place
 def argsort(x, dim=-1, descending=False, stable=False): return sort(x, dim, descending)[1]
 
 
-def sort(x, dim=-1, descending=False, stable=False):
-    if x.ndim == 0:
-        return prim.named('values indices', x, prim.full([], 0, torch.int64))
+# Of rows whose length is a symbol, all pairs are compared: how many steps sorting takes is not known.
+def places_in_order(x, dim, descending, k):
+    if isinstance(x.shape[dim_of(x, dim)], int):
+        return prim.sort(x, dim, descending, k)
     y = transpose(x, dim, -1)
     places = prim.expand(arange(y.shape[-1]), y.shape)
     order = prim.scatter(prim.full(y.shape, 0, torch.int64), ranks(stored(y, places), descending), places, -1)
-    return prim.named('values indices', transpose(prim.gather(y, order, -1), dim, -1), transpose(order, dim, -1))
+    return prim.slice(transpose(order, dim, -1), dim, 0, k, 1)
+
+
+def sort(x, dim=-1, descending=False, stable=False):
+    if x.ndim == 0:
+        return prim.named('values indices', x, prim.full([], 0, torch.int64))
+    order = places_in_order(x, dim, descending, x.shape[dim_of(x, dim)])
+    return prim.named('values indices', prim.gather(x, order, dim), order)
 
 
 def topk(x, k, dim=-1, largest=True, sorted=True):
-    values, order = sort(x, dim, largest)
-    return prim.named('values indices', prim.slice(values, dim, 0, k, 1), prim.slice(order, dim, 0, k, 1))
+    if x.ndim == 0:
+        return sort(x)
+    order = places_in_order(x, dim, largest, k)
+    return prim.named('values indices', gather(x, dim, order), order)
 
 
 def F_one_hot(x, num_classes=-1):
