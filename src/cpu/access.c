@@ -116,14 +116,14 @@ void mask_add(Nest *n, Mask *m, Value *v, const int8_t *map) {
       return;
     }
     if (op->code == OP_CONST) {
-      if (!op->attr[0]) m->never = true;
+      if (!op->value) m->never = true;
       return;
     }
     if (op->code == OP_CMP && is_signed_index(op->in[0]) && index_is_plain(e, op->in[0]) &&
         index_is_plain(e, op->in[1])) {
       Index *x = index_of(e, op->in[0]), *y = index_of(e, op->in[1]);
       int rank = v->type->rank;
-      CmpPred p = (CmpPred)op->attr[0];
+      CmpPred p = (CmpPred)op->pred;
       if ((p == CMP_LT || p == CMP_LE) && range_of(n, m, v, x, y, rank, map, p == CMP_LE)) return;
       if ((p == CMP_GT || p == CMP_GE) && range_of(n, m, v, y, x, rank, map, p == CMP_GE)) return;
     }
@@ -519,7 +519,7 @@ void atomic_root(Nest *n, FusionRoot *r) {
   Emit *e = n->e;
   Op *op = r->op;
   bool cas = op->code == OP_ATOMIC_CAS;
-  const char *kind = cas ? "cas" : kinds[op->attr[0]];
+  const char *kind = cas ? "cas" : kinds[op->kind];
   Mask m = {0};
   bool masked = !cas && op->in_count > 2;
   if (masked) mask_add(n, &m, op->in[2], r->map);

@@ -153,7 +153,7 @@ static void emit_memory(Emit *e, Op *op) {
       declare_scalar(
           e, op->out[0],
           masked(e, op, 2,
-                 emit_text(e, "nd_atomic_%s_%s((void *)%s, %s)", kinds[op->attr[0]], t, p, scalar_text(e, op->in[1])),
+                 emit_text(e, "nd_atomic_%s_%s((void *)%s, %s)", kinds[op->kind], t, p, scalar_text(e, op->in[1])),
                  zero));
       break;
     default:
@@ -173,17 +173,17 @@ static void emit_op(Emit *e, Op *op) {
     case OP_CONDITION:
     case OP_ASSUME: return;
     case OP_BARRIER:
-      if (e->waits || op->attr[0]) emit_line(e, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
+      if (e->waits || op->acquire) emit_line(e, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
       return;
     case OP_SCOPE:
       emit_line(e, "host->record(cursor, host->instrument, program, grid, %uu);",
-                INSTRUMENT_TAG(op->attr[1], op->attr[0]) | (instrument_repeats(op) ? INSTRUMENT_REPEATED : 0));
+                INSTRUMENT_TAG(op->region, op->end) | (instrument_repeats(op) ? INSTRUMENT_REPEATED : 0));
       return;
     case OP_FOR: emit_for(e, op); return;
     case OP_WHILE: emit_while(e, op); return;
     case OP_IF: emit_if(e, op); return;
-    case OP_PROGRAM_ID: declare_scalar(e, op->out[0], emit_text(e, "program[%d]", (int)op->attr[0])); return;
-    case OP_NUM_PROGRAMS: declare_scalar(e, op->out[0], emit_text(e, "grid[%d]", (int)op->attr[0])); return;
+    case OP_PROGRAM_ID: declare_scalar(e, op->out[0], emit_text(e, "program[%d]", (int)op->axis)); return;
+    case OP_NUM_PROGRAMS: declare_scalar(e, op->out[0], emit_text(e, "grid[%d]", (int)op->axis)); return;
     case OP_LOAD:
     case OP_STORE:
     case OP_ATOMIC_RMW:

@@ -57,7 +57,7 @@ static const char *compare(Emit *e, CmpPred pred, Dtype d, bool vector, const ch
 
 static const char *convert(Emit *e, const Op *op, bool vector, const char *x) {
   Dtype from = type_dtype(op->in[0]->type), to = type_dtype(op->out[0]->type);
-  bool towards_zero = op->attr[0] == 1;
+  bool towards_zero = op->rounding == 1;
   const char *v = vector ? "v" : "";
   if (from == to || (to == DT_F32 && is_narrow(from))) return x;
   /* A store rounds to f16 and bf16 as a conversion does; to fp8 it keeps infinities, which a conversion saturates. */
@@ -158,7 +158,7 @@ static const char *unfused(Emit *e, MathFn fn, Dtype d, bool vector, const char 
 }
 
 static const char *math_text(Emit *e, const Op *op, const char *const *in, bool vector) {
-  MathFn fn = (MathFn)op->attr[0];
+  MathFn fn = (MathFn)op->fn;
   Dtype types[4];
   for (int i = 0; i < op->in_count; i++) types[i] = op->in[i]->type->dtype;
   Dtype out = op->out[0]->type->dtype;
@@ -197,7 +197,7 @@ static bool is_slow(const Op *op) {
   Dtype d = type_dtype(op->in[0]->type);
   if (op->code == OP_DIV) return dtype_is_float(d);
   if (op->code != OP_MATH || (d != DT_F32 && d != DT_F64)) return false;
-  switch ((MathFn)op->attr[0]) {
+  switch ((MathFn)op->fn) {
     case MATH_DIV_RN:
     case MATH_FAST_DIVIDEF:
     case MATH_EXP:
@@ -238,7 +238,7 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
     case OP_MAX: {
       bool max = op->code == OP_MAX;
       if (i1) return emit_text(e, "%s %s %s", in[0], max ? "|" : "&", in[1]);
-      if (dtype_is_float(d) && op->attr[0]) return call(e, max ? "maxnan" : "minnan", d, vector, 2, in);
+      if (dtype_is_float(d) && op->nan) return call(e, max ? "maxnan" : "minnan", d, vector, 2, in);
       return call(e, max ? "max" : "min", d, vector, 2, in);
     }
     case OP_MULHI: return i1 ? emit_text(e, "%s ^ %s", in[0], in[0]) : call(e, "mulhi", d, vector, 2, in);
@@ -254,7 +254,7 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
       if (is_narrow(d)) return narrow_fma(e, d, vector, in);
       return call(e, "fma", d, vector, 3, in);
     case OP_MATH: return math_text(e, op, in, vector);
-    case OP_CMP: return compare(e, (CmpPred)op->attr[0], d, vector, in);
+    case OP_CMP: return compare(e, (CmpPred)op->pred, d, vector, in);
     case OP_SELECT: {
       if (!vector) return emit_text(e, "%s ? %s : %s", in[0], in[1], in[2]);
       return call(e, "select", type_dtype(op->in[1]->type), true, 3, in);

@@ -74,7 +74,7 @@ static bool adds_up(Emit *e, const Block *body, const Op *dot) {
 /* Whether an operation of the body does nothing but compute. */
 static bool only_computes(Emit *e, const Op *op) {
   if (op->code == OP_YIELD || op->code == OP_ASSUME) return true;
-  if (op->code == OP_LOAD) return !op->attr[2];
+  if (op->code == OP_LOAD) return !op->is_volatile;
   if (op_info[op->code].effect != EFFECT_PURE) return false;
   bool scalar = op->out_count == 1 && op->out[0]->type->rank == 0;
   for (int i = 0; i < op->in_count; i++) scalar = scalar && op->in[i]->type->rank == 0;
@@ -174,7 +174,7 @@ static void leaves_of(Leaves *l, Value *v) {
     return;
   }
   Op *op = v->def;
-  if (!op || (op->code == OP_LOAD && (op->attr[2] || is_written(l->e, op))) ||
+  if (!op || (op->code == OP_LOAD && (op->is_volatile || is_written(l->e, op))) ||
       (op->code != OP_LOAD && op_info[op->code].effect != EFFECT_PURE) || op->body[0]) {
     l->failed = true;
     return;
@@ -312,7 +312,7 @@ static const char *holds_throughout(Emit *e, Value *mask) {
   if (op->code != OP_CMP || op->in[0]->type->ptr || !dtype_is_signed(op->in[0]->type->dtype) ||
       !index_is_plain(e, op->in[0]) || !index_is_plain(e, op->in[1]))
     return NULL;
-  CmpPred pred = (CmpPred)op->attr[0];
+  CmpPred pred = (CmpPred)op->pred;
   if (pred != CMP_LT && pred != CMP_LE && pred != CMP_GT && pred != CMP_GE) return NULL;
   bool less = pred == CMP_LT || pred == CMP_LE;
   Index *x = index_of(e, op->in[less ? 0 : 1]), *y = index_of(e, op->in[less ? 1 : 0]);

@@ -177,12 +177,12 @@ static Index *index_of_op(Emit *e, Value *v) {
   switch (op->code) {
     case OP_CONST: {
       Index *x = index_new(e);
-      x->base = sym_const(e, op->attr[0]);
+      x->base = sym_const(e, op->value);
       return x;
     }
     case OP_ARANGE: {
       Index *x = index_new(e);
-      x->base = sym_const(e, op->attr[0]);
+      x->base = sym_const(e, op->start);
       if (v->type->shape[0] > 1) x->coef[0] = one;
       return x;
     }

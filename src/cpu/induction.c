@@ -56,7 +56,7 @@ static const char *value_stride(StrideSearch *g, Value *v, int depth) {
   const char *a = NULL, *b = NULL;
   switch (op->code) {
     case OP_CONST: return "0";
-    case OP_PROGRAM_ID: return op->attr[0] == 0 ? "1" : "0";
+    case OP_PROGRAM_ID: return op->axis == 0 ? "1" : "0";
     case OP_NUM_PROGRAMS: return "0";
     case OP_CONVERT:
     case OP_HINT: return value_stride(g, op->in[0], depth + 1);

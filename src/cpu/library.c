@@ -106,7 +106,7 @@ static void emit_dot(Emit *e, Op *op) {
 
 static void emit_map(Emit *e, Op *op) {
   OpPlan *o = op->note;
-  int pack = (int)op->attr[0] < 1 ? 1 : (int)op->attr[0];
+  int pack = (int)op->pack < 1 ? 1 : (int)op->pack;
   const Block *b = op->body[0];
   const char **args = NEW_N(e->arena, const char *, b->arg_count + 1),
              **out = NEW_N(e->arena, const char *, b->last->in_count + 1);
@@ -134,8 +134,8 @@ static void emit_sort(Emit *e, Op *op) {
   const char *name = dtype_name(d == DT_I1 ? DT_U8 : d);
   emit_line(e, "memcpy((void *)(%s), (void *)(%s), %lld);", view_text(e, o->out[0]), view_text(e, o->in[0]),
             rows * n * dtype_bytes(d));
-  emit_line(e, "for (int64_t row = 0; row < %lld; row++) nd_%s_%s(%s, %lld, %d);", rows, op->attr[1] ? "merge" : "sort",
-            name, element_at(e, o->out[0], emit_text(e, "row * %lld", n)), n, (int)op->attr[0]);
+  emit_line(e, "for (int64_t row = 0; row < %lld; row++) nd_%s_%s(%s, %lld, %d);", rows, op->bitonic ? "merge" : "sort",
+            name, element_at(e, o->out[0], emit_text(e, "row * %lld", n)), n, (int)op->descending);
 }
 
 static void emit_histogram(Emit *e, Op *op) {
@@ -156,7 +156,7 @@ static void emit_histogram(Emit *e, Op *op) {
 static void emit_gather(Emit *e, Op *op) {
   OpPlan *o = op->note;
   const Type *src = op->in[0]->type, *ix = op->in[1]->type;
-  int axis = (int)op->attr[0];
+  int axis = (int)op->axis;
   long long outer = 1, inner = 1, n = src->shape[axis], m = ix->shape[axis];
   for (int d = 0; d < axis; d++) outer *= ix->shape[d];
   for (int d = axis + 1; d < ix->rank; d++) inner *= ix->shape[d];
@@ -235,7 +235,7 @@ static void emit_assert(Emit *e, Op *op) {
 static void emit_print(Emit *e, Op *op) {
   OpPlan *o = op->note;
   const char *prefix = string_literal(e, op->text ? op->text : "");
-  bool hex = op->attr[0];
+  bool hex = op->hex;
   if (op->in_count == 0) emit_line(e, "nd_print(host, program, %s, 0, 0, 0, NULL, NULL, ' ', 0, 0);", prefix);
   for (int k = 0; k < op->in_count; k++) {
     const Type *t = op->in[k]->type;

@@ -260,7 +260,7 @@ static int copies_of(Nest *n, const Buf *body, const Buf *sinks) {
     const FusionRoot *r = n->g->roots.at[i];
     if (r->kind == ROOT_ATOMIC) return 1;
     if (r->kind != ROOT_REDUCE) continue;
-    if ((int)r->op->attr[0] != n->vector_dim || !reduce_splits(e, r->op)) return 1;
+    if ((int)r->op->axis != n->vector_dim || !reduce_splits(e, r->op)) return 1;
     reduces = true;
   }
   if (!reduces && !n->e->met_slow) return 1;

@@ -117,7 +117,7 @@ static void plan_join(Planner *p, Op *op) {
     if (op->in[i]->type->rank == 0) continue;
     View *part = NEW(e->arena, View);
     *part = *whole;
-    part->offset = i == 0 ? 0 : cat ? whole->stride[op->attr[0]] * op->in[0]->type->shape[op->attr[0]] : 1;
+    part->offset = i == 0 ? 0 : cat ? whole->stride[op->axis] * op->in[0]->type->shape[op->axis] : 1;
     g = keep_at(p, op->in[i], part);
   }
   Info *info = info_of(e, out);
@@ -265,7 +265,7 @@ static void plan_op(Planner *p, Op *op) {
     case OP_BARRIER:
       settle_loads(p, NULL);
       close_group(p);
-      if (e->waits || op->attr[0]) push_op(p, op);
+      if (e->waits || op->acquire) push_op(p, op);
       p->epoch++;
       return;
     case OP_SCOPE: /* what was computed stays before it */

@@ -48,8 +48,8 @@ static const char *lanes_function(const Op *f, Dtype d) {
   bool floats = dtype_is_float(d);
   switch (f->code) { /* of narrow floats, only sums are not exact; they are kept wide */
     case OP_ADD: return "sum";
-    case OP_MAX: return floats && f->attr[0] ? NULL : "hmax";
-    case OP_MIN: return floats && f->attr[0] ? NULL : "hmin";
+    case OP_MAX: return floats && f->nan ? NULL : "hmax";
+    case OP_MIN: return floats && f->nan ? NULL : "hmin";
     default: return NULL;
   }
 }
@@ -74,7 +74,7 @@ static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const 
   }
   const Op *f = simple_body(op);
   Dtype d = held_dtype(type_dtype(op->in[0]->type));
-  if (vector && from_identity && f && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d) && !f->attr[0]) {
+  if (vector && from_identity && f && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d) && !f->nan) {
     /* The accumulator began as an infinity and is no NaN. */
     out[0] = emit_text(e, "nd_%s_%sv(%s, %s)", f->code == OP_MAX ? "grow" : "shrink", dtype_name(d), acc[0], x[0]);
     return;
@@ -297,7 +297,7 @@ static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const
     return;
   }
   /* An infinity to begin with hides that nothing but NaN came: lanes that saw a number are marked. */
-  bool marks = identity && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d[0]) && !f->attr[0];
+  bool marks = identity && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d[0]) && !f->nan;
   const char *seen = emit_text(e, "r%d_seen", op->out[0]->id), *held = held_name(d[0]);
   const char *lanes_there = n->width < 16 ? emit_text(e, "nd_first(%s - %s)", width, iv) : NULL;
   if (marks && n->pass == 0 && n->copy == 0) nest_put(n, &n->at[outer], outer, "nd_mask %s = {0};", seen);
@@ -423,7 +423,7 @@ static void along_outer(Nest *n, FusionRoot *r, const NestText *const *x, const 
 void reduce_root(Nest *n, FusionRoot *r) {
   Emit *e = n->e;
   Op *op = r->op;
-  int axis = (int)op->attr[0];
+  int axis = (int)op->axis;
   int8_t map[MAX_RANK]; /* of the result's dims */
   for (int k = 0, d = 0; d < MAX_RANK; d++)
     if (d != axis) map[k++] = r->map[d];

@@ -137,12 +137,12 @@ static void within_vectors(Scan *s) {
 
 void emit_scan(Emit *e, Op *op) {
   const Type *t = op->in[0]->type;
-  int axis = (int)op->attr[0];
+  int axis = (int)op->axis;
   Scan s = {.e = e,
             .op = op,
             .plan = op->note,
             .parts = op->in_count,
-            .reverse = op->attr[1],
+            .reverse = op->reverse,
             .outer = 1,
             .inner = 1,
             .n = t->shape[axis]};

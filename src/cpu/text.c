@@ -109,7 +109,7 @@ const char *emit_literal(Emit *e, Dtype d, int64_t i, double f) {
 
 const char *const_text(Emit *e, const Op *op) {
   const Type *t = op->out[0]->type;
-  return emit_literal(e, type_dtype(t), op->attr[0], op->number);
+  return emit_literal(e, type_dtype(t), op->value, op->number);
 }
 
 const char *scalar_text(Emit *e, Value *v) {

@@ -512,7 +512,7 @@ static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
     Value *in[] = {compute(p, r->load->in[0]), r->handle, slot, mask};
     Op *copy = build_op(b, OP_RING_COPY, 4, in, 0, NULL);
     memcpy(copy->attr, r->load->attr, sizeof copy->attr);
-    copy->attr[2] = 0;
+    copy->is_volatile = 0;
   }
 }
 
@@ -520,7 +520,7 @@ static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
 
 static Op *wait_op(Builder *b, OpCode code, int64_t pending) {
   Op *op = build_op(b, code, 0, NULL, 0, NULL);
-  op->attr[0] = pending;
+  op->pending = pending;
   return op;
 }
 
@@ -668,7 +668,7 @@ static void find_own(AsyncLoads *p, int64_t stages) {
 
 static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   AsyncLoads p = {.f = f, .o = o, .loop = loop, .body = loop->body[0]};
-  int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages, step;
+  int64_t stages = loop->num_stages ? loop->num_stages : f->num_stages, step;
   bool wide = dtype_bits(loop->in[0]->type->dtype) == 64;
   if (stages < 2 || holds_loop(p.body) || !disjoint_stores(f, p.body, &p.stores)) return;
   if (wide && !(value_is_const(loop->in[2], &step) && step > -(1 << 30) && step < 1 << 30)) return;

@@ -63,7 +63,7 @@ Op *ahead_first_step(Block *body, const Op *dot) {
 
 bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, const Op *dot, AheadTile is_tile,
                      void *arg) {
-  if (dot->code != OP_DOT || dot->attr[1] || !layout_takes_wgmma(dot, f->num_warps) || !loop_is_zero(dot->in[2]))
+  if (dot->code != OP_DOT || dot->async || !layout_takes_wgmma(dot, f->num_warps) || !loop_is_zero(dot->in[2]))
     return false;
   if (dot->out[0]->type->dtype != DT_F32) return false;
   bool ring = false;
@@ -78,7 +78,7 @@ bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, cons
   const GpuBudgets *budgets = o->target->budgets;
   int64_t registers = budgets->beside_sums + loop_sum_registers(f, dot) + loop_sums(f, body);
   bool another = false;
-  for (const Op *op = body->first; op; op = op->next) another |= op->code == OP_DOT && op != dot && !op->attr[1];
+  for (const Op *op = body->first; op; op = op->next) another |= op->code == OP_DOT && op != dot && !op->async;
   int most = gpu_thread_registers(f->num_warps);
   return ring && another && registers <= (budgets->with_sums_ahead < most ? budgets->with_sums_ahead : most);
 }
@@ -103,8 +103,8 @@ Value *ahead_dot(Builder *b, const Block *body, const Op *dot, Value *slot, bool
   b->span = dot->span;
   Value *a = value_block(dot->in[0]) == body ? from_slot(b, dot->in[0], slot) : dot->in[0],
         *x = value_block(dot->in[1]) == body ? from_slot(b, dot->in[1], slot) : dot->in[1];
-  Value *zero = build_float(b, dot->out[0]->type, 0), *out = build_dot(b, a, x, zero, (DotPrecision)dot->attr[0]);
-  out->def->attr[1] = async;
+  Value *zero = build_float(b, dot->out[0]->type, 0), *out = build_dot(b, a, x, zero, (DotPrecision)dot->precision);
+  out->def->async = async;
   return out;
 }
 
@@ -121,7 +121,7 @@ static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
   Op *loop = p->loop, *use = ahead_first_step(p->body, dot);
   const Op *read = read_of(in_body(p, dot->in[0]) ? dot->in[0] : dot->in[1]);
   Value *slot = read->in[1];
-  int64_t slots = read->in[0]->def->attr[0];
+  int64_t slots = read->in[0]->def->slots;
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = dot->span};
   Value *first = ahead_step(&before, use, dot, ahead_dot(&before, p->body, dot, loop->in[3 + slot->index - 1], false));
   Builder top = {.func = f, .block = p->body, .before = p->wait->next, .span = dot->span};
@@ -144,7 +144,7 @@ static Value *at_first(const Op *loop, Value *v) {
 /* The operation goes by the place after its own. */
 static void place_later(Func *f, Op *op) {
   Builder here = {.func = f, .block = op->block, .before = op, .span = op->span};
-  RingPlace next = ring_next(&here, op->in[0]->def->attr[0], (RingPlace){op->in[1], op->in[2]});
+  RingPlace next = ring_next(&here, op->in[0]->def->slots, (RingPlace){op->in[1], op->in[2]});
   op->in[1] = next.slot, op->in[2] = next.parity;
 }
 
@@ -173,15 +173,15 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
     if (op->code == OP_FOR || op->code == OP_WHILE) return;
     if (op->code == OP_DOT) last_dot = op;
   }
-  if (!p.wait || p.wait->attr[0] < 1) return; /* tiles of the next iteration are not there in time */
+  if (!p.wait || p.wait->pending < 1) return; /* tiles of the next iteration are not there in time */
   for (Op *op = p.body->first; op && !wanted; op = op->next)
     if (op != last_dot && ahead_is_wanted(f, o, p.body, op, is_read, NULL)) wanted = op;
   if (!wanted) return;
   wait_earlier(&p);
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = wanted->span};
   Op *wait = build_op(&before, OP_RING_WAIT, 0, NULL, 0, NULL);
-  wait->attr[0] = p.wait->attr[0];
-  p.wait->attr[0]--;
+  wait->pending = p.wait->pending;
+  p.wait->pending--;
   move_ahead(&p, wanted, last_dot);
   tile_replace_uses(f);
 }

@@ -46,7 +46,7 @@ static bool find_tile(Behind *p, Block *body) {
   p->read = read_of(p->dot->in[1]);
   if (!p->read || p->read->block != body || p->read->in[1]->block != body) return false;
   int64_t slots;
-  if (p->read->in[0]->def->code != OP_RING || (slots = p->read->in[0]->def->attr[0]) < 2) return false;
+  if (p->read->in[0]->def->code != OP_RING || (slots = p->read->in[0]->def->slots) < 2) return false;
   for (Op *op = body->first; op; op = op->next) {
     if (op->in_count < 2 || op->in[0] != p->read->in[0]) continue;
     Op **place = op->code == OP_RING_FULL ? &p->full : op->code == OP_RING_FREE ? &p->free : NULL;
@@ -106,7 +106,7 @@ static bool find_dots(Behind *p, Block *body) {
   for (Op *op = body->first; op; op = op->next) {
     if (op->code == OP_FOR || op->code == OP_WHILE) return false;
     if (op->code != OP_DOT) continue;
-    if (op->attr[1] || !layout_takes_wgmma(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
+    if (op->async || !layout_takes_wgmma(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
     if (!dots++) p->first = op;
     p->dot = op;
   }
@@ -184,7 +184,7 @@ static Value *put_dot(const Behind *p, Builder *b, Value *a, Value *x, RingPlace
   while (n) again(b, chain[--n], map);
   map_put(map, p->dot->in[0], a), map_put(map, p->dot->in[2], x);
   Value *out = again(b, p->dot, map);
-  out->def->attr[1] = async;
+  out->def->async = async;
   return out;
 }
 
@@ -263,11 +263,11 @@ static void put_behind(Behind *p) {
   held->name = p->dot->in[0]->name;
   RingPlace at = {control_carry(f, loop, before.slot, place.slot), control_carry(f, loop, before.parity, place.parity)};
   at.slot->axis = place.slot->axis, at.parity->axis = place.parity->axis;
-  p->first->attr[1] = 1;
+  p->first->async = 1;
   Builder top = {.func = f, .block = body, .before = p->first->next, .span = p->dot->span};
   Value *flying = put_dot(p, &top, held, sum, at, true);
   end = build_op(&top, OP_DOT_WAIT, 1, &p->first->out[0], 1, &p->first->out[0]->type);
-  end->attr[0] = 1;
+  end->pending = 1;
   end->out[0]->name = p->first->out[0]->name;
   loop_replace_but(body, p->first->out[0], end);
   Builder last = {.func = f, .block = body, .before = body->last, .span = p->dot->span};

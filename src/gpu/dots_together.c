@@ -63,7 +63,7 @@ static bool find(Together *p) {
     if (op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_RING_WAIT || op->code == OP_DOT_WAIT) return false;
     frees |= op->code == OP_RING_FREE;
     if (op->code != OP_DOT) continue;
-    if (op->attr[1] || !layout_takes_wgmma(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
+    if (op->async || !layout_takes_wgmma(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
     if (!p->first && is_plain(op, p->body)) p->first = op;
     else if (p->first && !p->second && is_plain(op, p->body)) p->second = op;
   }
@@ -114,7 +114,7 @@ static int64_t sum_registers(const Together *p) {
 static void wait_for(const Together *p, Op *dot, Op *place, int pending) {
   Builder b = {.func = p->f, .block = p->body, .before = place, .span = dot->span};
   Op *wait = build_op(&b, OP_DOT_WAIT, 1, &dot->out[0], 1, &dot->out[0]->type);
-  wait->attr[0] = pending;
+  wait->pending = pending;
   wait->out[0]->name = dot->out[0]->name;
   loop_replace_but(p->body, dot->out[0], wait);
 }
@@ -134,7 +134,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   p.count = 0;
   for (Op *op = p.body->first; op; op = op->next)
     if (op->code == OP_DOT) p.dots[p.count++] = op;
-  for (int i = 0; i < p.count; i++) p.dots[i]->attr[1] = 1;
+  for (int i = 0; i < p.count; i++) p.dots[i]->async = 1;
   Op *places[MOST_DOTS];
   int pending[MOST_DOTS];
   for (int i = 0; i < p.count; i++) {

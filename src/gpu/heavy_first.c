@@ -38,7 +38,7 @@ static int direction(const Value *v, int depth) {
   if (!op || v->type->rank) return 0;
   if (!depth) return UNKNOWN;
   switch (op->code) {
-    case OP_PROGRAM_ID: return op->attr[0] == 0;
+    case OP_PROGRAM_ID: return op->axis == 0;
     case OP_CONVERT:
     case OP_HINT: return direction(op->in[0], depth - 1);
     case OP_ADD:
@@ -65,7 +65,7 @@ static void find_loops(Op *op, void *arg) {
 
 static void count_backwards(Op *op, void *arg) {
   Heavy *p = arg;
-  if (op->code != OP_PROGRAM_ID || op->attr[0] != 0) return;
+  if (op->code != OP_PROGRAM_ID || op->axis != 0) return;
   Builder b = {.func = p->f, .block = op->block, .before = op->next, .span = op->span};
   const Type *t = op->out[0]->type;
   Value *count = build_op(&b, OP_NUM_PROGRAMS, 0, NULL, 1, &t)->out[0], *last, *number;

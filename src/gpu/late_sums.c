@@ -47,7 +47,7 @@ static bool find(Sums *p, int carried) {
   if (loop_uses(body, arg) != 1) return false;
   for (int k = 0; k < 2; k++) {
     Op *reduce = add->in[k]->def, *other = add->in[!k]->def;
-    if (!reduce || reduce->block != body || !adds(reduce) || reduce->attr[0] != 1) continue;
+    if (!reduce || reduce->block != body || !adds(reduce) || reduce->axis != 1) continue;
     const Type *tile = reduce->in[0]->type;
     if (tile->rank != 2 || tile->shape[1] < LANES * PAIR * 2 || loop_uses(body, reduce->out[0]) != 1) continue;
     if (!is_of_product(p->f, reduce->in[0], body)) continue;
@@ -71,7 +71,7 @@ static Value *reduced(const Sums *p, Builder *b, Value *v, int axis) {
   Map *map = map_create(p->f->cx->arena, false);
   map_put(map, p->reduce->in[0], v);
   Op *op = op_clone(b, p->reduce, map);
-  op->attr[0] = axis;
+  op->axis = axis;
   op->out[0]->type = out;
   return op->out[0];
 }

@@ -27,7 +27,7 @@ int gpu_plan_value(Context *cx, GpuLaunchPlan *p, const Func *f, const Value *v)
   bool is_address = op->code == OP_BITCAST && op->in[0]->type->ptr && step.type == DT_U64; /* which it is already */
   if (op->code != OP_HINT && !is_address && gpu_plan_code_number(op->code) < 0) return -1;
   if (op->code == OP_HINT || is_address) return gpu_plan_value(cx, p, f, op->in[0]);
-  step.code = op->code, step.attr = op->attr[0];
+  step.code = op->code, step.attr = op->variant;
   for (int i = 0; i < op->in_count; i++) {
     step.in[i] = gpu_plan_value(cx, p, f, op->in[i]);
     if (step.in[i] < 0) return -1;

@@ -237,8 +237,8 @@ static Op *group_loop(LoadsAhead *p, Builder *before, Value *end, int n) {
   before->span = loop->span;
   Op *main = build_op(before, OP_FOR, 3 + count, init, count, types);
   memcpy(main->attr, loop->attr, sizeof main->attr);
-  main->attr[0] = 1; /* it is pipelined already, */
-  main->attr[1] = 1; /* and unrolled */
+  main->num_stages = 1; /* it is pipelined already, */
+  main->unroll = 1;     /* and unrolled */
   Block *body = block_create(f, main);
   Builder b = {.func = f, .block = body, .span = loop->span};
   Value *iv = block_add_arg(f, body, loop->in[0]->type, p->body->args[0]->name);
@@ -276,7 +276,7 @@ static void rewrite(LoadsAhead *p, int n) {
 
 static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   LoadsAhead p = {.f = f, .loop = loop, .body = loop->body[0]};
-  int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
+  int64_t stages = loop->num_stages ? loop->num_stages : f->num_stages;
   Dtype t = loop->in[0]->type->dtype;
   if (stages == 1 || loop_leads_down(loop) || (t != DT_I32 && t != DT_I64)) return;
   if (!disjoint_stores(f, p.body, &p.stores)) return;

@@ -51,7 +51,7 @@ AxisInfo *loop_constant_axis(Context *cx, const Type *t) {
 
 bool loop_is_zero(const Value *v) {
   while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
-  return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
+  return v->def && v->def->code == OP_CONST && v->def->value == 0 && v->def->number == 0;
 }
 
 const Value *loop_untransposed(const Value *v) {
@@ -78,7 +78,7 @@ bool loop_runs_programs(const Func *f, const Op *loop) {
 int loop_program_axis(const Func *f, const Value *v) {
   const Op *op = v->def;
   if (!op) return -1;
-  if (op->code == OP_PROGRAM_ID) return f->persistent ? -1 : (int)op->attr[0];
+  if (op->code == OP_PROGRAM_ID) return f->persistent ? -1 : (int)op->axis;
   const Op *loop = op->block->parent;
   bool placed = op->code == OP_IF && op->out_count == 3 && loop && loop_runs_programs(f, loop);
   for (const Op *before = op->prev; before && placed; before = before->prev) placed = before->code != OP_IF;
@@ -122,7 +122,7 @@ void loop_replace_but(Block *b, Value *old, Op *but) {
 
 void loop_leave_in_flight(Builder *after, Op *loop, Op *dot) {
   Value *out = loop->out[dot->in[2]->index - 1];
-  dot->attr[1] = 1;
+  dot->async = 1;
   Op *wait = build_op(after, OP_DOT_WAIT, 1, &out, 1, &out->type);
   loop_replace_but(after->func->body, out, wait);
 }

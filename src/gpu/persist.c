@@ -67,7 +67,7 @@ static Value *id_op(Builder *b, OpCode code) {
 static void replace_id(Op *op, void *arg) {
   Persist *p = arg;
   if (op->code != OP_PROGRAM_ID && op->code != OP_NUM_PROGRAMS) return;
-  Value *by = (op->code == OP_PROGRAM_ID ? p->program : p->programs)[op->attr[0]];
+  Value *by = (op->code == OP_PROGRAM_ID ? p->program : p->programs)[op->axis];
   by->name = by->name ? by->name : op->out[0]->name;
   value_replace(op->out[0], by);
   op_remove(op);
@@ -135,7 +135,7 @@ static void wrap(Func *f) {
   Value *in[] = {build_convert(&b, id_op(&b, OP_PROGRAM_ID), DT_I64), total,
                  build_convert(&b, id_op(&b, OP_NUM_PROGRAMS), DT_I64)}; /* and how many blocks there are */
   Op *loop = build_op(&b, OP_FOR, 3, in, 0, NULL);
-  loop->attr[0] = 1; /* num_stages */
+  loop->num_stages = 1; /* num_stages */
   Block *body = block_create(f, loop);
   Value *iv = block_add_arg(f, body, wide, "program");
   iv->axis = index_axis(f->cx);

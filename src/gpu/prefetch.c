@@ -185,7 +185,7 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *budget) {
 
 static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Block *body = loop->body[0];
-  int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
+  int64_t stages = loop->num_stages ? loop->num_stages : f->num_stages;
   if (stages == 1 || !has_exchange(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
   if (!disjoint_stores(f, body, &p.stores) || (!p.stores.count && loop_has_effects(body))) return;

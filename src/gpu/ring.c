@@ -5,8 +5,8 @@ Value *ring_build(Builder *b, const Op *load, int inner, int64_t slots) {
   const Type *t = load->out[0]->type, *handle = type_pointer(b->func->cx, t->dtype);
   b->span = load->span;
   Op *ring = build_op(b, OP_RING, 0, NULL, 1, &handle);
-  ring->attr[0] = slots;
-  ring->attr[1] = inner;
+  ring->slots = slots;
+  ring->inner = inner;
   ring->dim_count = t->rank;
   ring->dims = NEW_N(b->func->cx->arena, int64_t, t->rank);
   for (int d = 0; d < t->rank; d++) ring->dims[d] = t->shape[d];
@@ -16,7 +16,7 @@ Value *ring_build(Builder *b, const Op *load, int inner, int64_t slots) {
 
 Value *ring_build_own(Builder *b, const Op *load, int64_t slots) {
   Value *ring = ring_build(b, load, 0, slots);
-  ring->def->attr[2] = 1;
+  ring->def->own = 1;
   return ring;
 }
 
@@ -52,14 +52,14 @@ Value *ring_map(Builder *b, const RegularTile *box) {
   map->dim_count = box->count;
   map->dims = NEW_N(cx->arena, int64_t, box->count);
   for (int i = 0; i < box->count; i++) map->dims[i] = box->dims[i].box;
-  for (int i = 0; i < s->conditions.n; i++) map->attr[0] |= s->conditions.at[i].need == POLY_ALIGNED;
+  for (int i = 0; i < s->conditions.n; i++) map->unaligned |= s->conditions.at[i].need == POLY_ALIGNED;
   ring_require(b, s);
   return map->out[0];
 }
 
 Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load) {
   Op *read =
-      build_op(b, ring->def->attr[2] ? OP_RING_LOAD : OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);
+      build_op(b, ring->def->own ? OP_RING_LOAD : OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);
   read->out[0]->name = load->out[0]->name;
   return read->out[0];
 }

@@ -43,8 +43,8 @@ static bool bounds_of(Skip *p, Value *v, Bounds *out) {
     case OP_BROADCAST:
     case OP_EXPAND_DIMS:
     case OP_TRANS: return bounds_of(p, op->in[0], out);
-    case OP_ARANGE: *out = (Bounds){wide(p, b, op->attr[0]), wide(p, b, op->attr[1] - 1)}; return true;
-    case OP_CONST: *out = (Bounds){wide(p, b, op->attr[0]), wide(p, b, op->attr[0])}; return true;
+    case OP_ARANGE: *out = (Bounds){wide(p, b, op->start), wide(p, b, op->end - 1)}; return true;
+    case OP_CONST: *out = (Bounds){wide(p, b, op->value), wide(p, b, op->value)}; return true;
     case OP_ADD:
     case OP_SUB:
       if (!bounds_of(p, op->in[0], &x) || !bounds_of(p, op->in[1], &y)) return false;
@@ -85,9 +85,9 @@ static Value *all_of(Skip *p, Value *mask) {
       y = x ? all_of(p, op->in[1]) : NULL;
       return y ? build_binary(&p->here, OP_AND, x, y) : NULL;
     case OP_CMP:
-      switch (op->attr[0]) {
+      switch (op->pred) {
         case CMP_LT:
-        case CMP_LE: return all_below(p, op->in[0], op->in[1], (CmpPred)op->attr[0]);
+        case CMP_LE: return all_below(p, op->in[0], op->in[1], (CmpPred)op->pred);
         case CMP_GT: return all_below(p, op->in[1], op->in[0], CMP_LT);
         case CMP_GE: return all_below(p, op->in[1], op->in[0], CMP_LE);
         default: return NULL;
@@ -127,7 +127,7 @@ static bool can_tell(const Value *mask) {
     case OP_EXPAND_DIMS:
     case OP_TRANS: return can_tell(op->in[0]);
     case OP_AND: return can_tell(op->in[0]) && can_tell(op->in[1]);
-    case OP_CMP: return op->attr[0] != CMP_EQ && op->attr[0] != CMP_NE && can_bound(op->in[0]) && can_bound(op->in[1]);
+    case OP_CMP: return op->pred != CMP_EQ && op->pred != CMP_NE && can_bound(op->in[0]) && can_bound(op->in[1]);
     default: return false;
   }
 }

@@ -123,7 +123,7 @@ static bool take_loop(Specialize *p, Op *op) {
   Loop *l = &p->loops[p->loop_count];
   *l = (Loop){.op = op};
   Block *body = op->body[0];
-  if (op->attr[0] == 1) return specialize_refuse(p, "num_stages is 1");
+  if (op->num_stages == 1) return specialize_refuse(p, "num_stages is 1");
   if (!take_effects(p, body)) return false;
   for (Op *inner = body->first; inner; inner = inner->next) {
     if (inner->code == OP_FOR || inner->code == OP_WHILE)
@@ -139,7 +139,7 @@ static bool take_loop(Specialize *p, Op *op) {
   for (Op *inner = body->first; inner && !l->dot_count && !l->ahead; inner = inner->next)
     if (can_be_ahead(p, l, inner)) l->ahead = inner;
   for (int i = 0; i < l->ring_count && l->ahead; i++) l->rings[i].is_ahead = takes(l->ahead, l->rings[i].load->out[0]);
-  p->asked |= (op->attr[2] & LOOP_WARP_SPECIALIZE) != 0;
+  p->asked |= (op->flags & LOOP_WARP_SPECIALIZE) != 0;
   p->loop_count++;
   return true;
 }

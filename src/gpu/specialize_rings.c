@@ -35,7 +35,7 @@ static RegularTile *box_of_sums(Specialize *p, const Op *op, Others *others) {
   const Type *t = op->in[1]->type;
   const char *why;
   const Op *dot = op->in[1]->def;
-  if (op->code != OP_ATOMIC_RMW || op->attr[0] != RMW_ADD || t->rank != 2 || t->dtype != DT_F32) return NULL;
+  if (op->code != OP_ATOMIC_RMW || op->kind != RMW_ADD || t->rank != 2 || t->dtype != DT_F32) return NULL;
   if (!dot || dot->code != OP_DOT || !layout_takes_wgmma(dot, p->f->num_warps)) return NULL;
   int64_t groups = p->f->num_warps / 4 * 64 / t->shape[0]; /* that share the columns, at most */
   if (t->shape[0] % 64 || t->shape[1] / (groups > 1 ? groups : 1) < BOX_COLUMNS) return NULL;
@@ -121,7 +121,7 @@ static bool is_in_loop(const Block *b) {
 }
 
 static int64_t stages_of(const Specialize *p, const Loop *l) {
-  return l->op->attr[0] ? l->op->attr[0] : p->f->num_stages;
+  return l->op->num_stages ? l->op->num_stages : p->f->num_stages;
 }
 
 bool specialize_choose_rings(Specialize *p) {
@@ -238,7 +238,7 @@ static void fly(Specialize *p, Loop *l, Value *slot, Ring *const *late, int late
   bool down = loop_leads_down(loop);
   Builder end = {.func = f, .block = body, .before = body->last, .span = loop->span};
   Op *wait = build_op(&end, OP_DOT_WAIT, 0, NULL, 0, NULL);
-  wait->attr[0] = l->dot_count;
+  wait->pending = l->dot_count;
   Value *later = build_cmp(&end, CMP_NE, body->args[0], loop->in[0]), *before = slot_before(p, &end, g, slot);
   Builder inside = loop_branch_on(&end, later);
   for (int i = 0; i < late_count; i++) free_slot(&inside, late[i], before);

@@ -86,7 +86,7 @@ static void put(Func *f, Op *store, RegularTile *box) {
     holds = holds ? build_binary(&b, OP_AND, holds, box->guards[i]) : box->guards[i];
   if (holds) b = loop_branch_on(&b, holds);
   Op *op = build_op(&b, OP_STORE_TENSOR, 2 + box->count, in, 0, NULL);
-  op->attr[0] = box->dims[0].dim;
+  op->inner = box->dims[0].dim;
   op_remove(store);
 }
 

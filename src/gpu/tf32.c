@@ -29,7 +29,7 @@ static intptr_t of_operands(const Chains *c, const Op *op) {
   intptr_t most = 0;
   for (int i = 0; i < op->in_count; i++)
     if (length_of(c, op->in[i]) > most) most = length_of(c, op->in[i]);
-  if (op->code != OP_DOT || op->in[0]->type->dtype != DT_F32 || op->attr[0] != PRECISION_TF32) return most;
+  if (op->code != OP_DOT || op->in[0]->type->dtype != DT_F32 || op->precision != PRECISION_TF32) return most;
   intptr_t a = length_of(c, op->in[0]), b = length_of(c, op->in[1]), longer = (a > b ? a : b) + 1;
   return longer > most ? longer : most;
 }

@@ -39,7 +39,7 @@ static Lies lies(Func *f, const Op *dot, int k) {
 static bool is_turned(Func *f, const Op *dot) {
   const Type *acc = dot->out[0]->type;
   Dtype as[2];
-  if (dot->in[0]->type->dtype != DT_F32 || dot->attr[0] != PRECISION_TF32 || acc->rank != 2 || f->num_warps < 4 ||
+  if (dot->in[0]->type->dtype != DT_F32 || dot->precision != PRECISION_TF32 || acc->rank != 2 || f->num_warps < 4 ||
       !layout_takes_mma(dot, true, f->num_warps, as))
     return false;
   Lies a = lies(f, dot, 0), b = lies(f, dot, 1);
@@ -66,7 +66,7 @@ static void turn(Func *f, Op *loop, Op *dot) {
   Value *sum = control_carry(f, loop, turned, turned);
   sum->name = dot->in[2]->name;
   Value *b = build_trans(&here, dot->in[1], swapped), *a = build_trans(&here, dot->in[0], swapped);
-  Value *out = build_dot(&here, b, a, sum, (DotPrecision)dot->attr[0]);
+  Value *out = build_dot(&here, b, a, sum, (DotPrecision)dot->precision);
   memcpy(out->def->attr, dot->attr, sizeof dot->attr);
   body->last->in[sum->index - 1] = out;
   Value *result = build_trans(&after, loop->out[sum->index - 1], swapped);
@@ -77,7 +77,7 @@ static void turn(Func *f, Op *loop, Op *dot) {
 }
 
 static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
-  int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
+  int64_t stages = loop->num_stages ? loop->num_stages : f->num_stages;
   if (stages < 2) return; /* tiles go through registers */
   for (Op *op = loop->body[0]->first, *next; op; op = next) {
     next = op->next;

@@ -196,7 +196,7 @@ static bool run_through_float(Run *run, const Node *node, int64_t n) {
 
 static bool run_convert_each(Run *run, const Node *node, int64_t n) {
   Dtype from = node->op->in[0]->type->dtype, to = node->op->out[0]->type->dtype;
-  int from_bytes = dtype_bytes(from), to_bytes = dtype_bytes(to), rounding = (int)node->op->attr[0];
+  int from_bytes = dtype_bytes(from), to_bytes = dtype_bytes(to), rounding = (int)node->op->rounding;
   for (int64_t i = 0; i < n; i++)
     scalar_store(to, node->out[0] + i * to_bytes,
                  scalar_convert(from, to, rounding, scalar_load(from, node->in[0] + i * from_bytes)));
@@ -210,7 +210,7 @@ bool prepare_convert(Plan *p, Node *node) {
   const Op *op = node->op;
   Dtype from = op->in[0]->type->dtype, to = op->out[0]->type->dtype;
   node->fn = run_kernel;
-  if (dtype_is_float(to) && op->attr[0]) {
+  if (dtype_is_float(to) && op->rounding) {
     node->fn = run_convert_each;
   } else if (dtype_is_int(from)) {
     int bytes = dtype_bytes(to);

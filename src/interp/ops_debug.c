@@ -55,7 +55,7 @@ bool run_print(Run *run, const Node *node, int64_t n) {
       for (int d = 0; d < t->rank; d++) buf_printf(&b, "%s%*d", d ? ", " : "", type_print_width(t, d), index[d]);
       buf_printf(&b, ")%s", text);
       if (op->in_count > 1) buf_printf(&b, "(operand %d) ", k);
-      put_element(&b, t, node->in[k] + i * plan_elem_bytes(t), op->attr[0] != 0);
+      put_element(&b, t, node->in[k] + i * plan_elem_bytes(t), op->hex != 0);
       emit(run, &b);
       for (int d = t->rank - 1; d >= 0 && ++index[d] == t->shape[d]; d--) index[d] = 0;
     }
@@ -90,7 +90,7 @@ bool run_assert(Run *run, const Node *node, int64_t n) {
   const Type *t = op->in[0]->type;
   const uint8_t *mask = op->in_count > 1 ? (const uint8_t *)node->in[1] : NULL;
   int bytes = plan_elem_bytes(t);
-  if (op->attr[0]) return run_defined(run, node, n, mask);
+  if (op->undefined) return run_defined(run, node, n, mask);
   for (int64_t i = 0; i < n; i++)
     if ((!mask || mask[i]) && is_zero(node->in[0] + i * bytes, bytes)) {
       if (op->text && *op->text) return run_fault(run, op, t, i, "assertion failed: %s", op->text);
@@ -117,7 +117,7 @@ bool run_scope(Run *run, const Node *node, int64_t n) {
   run->operations--;
   if (run->options->instrument)
     instrument_mark(&run->cursor,
-                    INSTRUMENT_TAG(op->attr[1], op->attr[0]) | (instrument_repeats(op) ? INSTRUMENT_REPEATED : 0),
+                    INSTRUMENT_TAG(op->region, op->end) | (instrument_repeats(op) ? INSTRUMENT_REPEATED : 0),
                     run->operations);
   return true;
 }

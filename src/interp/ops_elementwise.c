@@ -227,18 +227,18 @@ static bool run_each(Run *run, const Node *node, int64_t n) {
   Scalar x[3], out;
   for (int64_t i = 0; i < n; i++) {
     for (int k = 0; k < op->in_count; k++) x[k] = scalar_load(t, node->in[k] + i * bytes);
-    if (op->code == OP_CMP) out.i = scalar_cmp((CmpPred)op->attr[0], t, x[0], x[1]);
+    if (op->code == OP_CMP) out.i = scalar_cmp((CmpPred)op->pred, t, x[0], x[1]);
     else if (op->code == OP_FMA) out = scalar_fma(t, x[0], x[1], x[2]);
     else if (op->in_count == 1) out = scalar_unary(op->code, t, x[0]);
-    else out = scalar_binary(op->code, t, x[0], x[1], op->attr[0]);
+    else out = scalar_binary(op->code, t, x[0], x[1], op->variant);
     scalar_store(to, node->out[0] + i * to_bytes, out);
   }
   return true;
 }
 
 static Kernel find_kernel(const Op *op, Dtype t) {
-  if (op->code == OP_CMP) return compares[op->attr[0]][t];
-  if (dtype_is_float(t) && op->attr[0]) {
+  if (op->code == OP_CMP) return compares[op->pred][t];
+  if (dtype_is_float(t) && op->nan) {
     if (op->code == OP_MIN) return min_nan[t];
     if (op->code == OP_MAX) return max_nan[t];
   }

@@ -70,18 +70,18 @@ static bool run_each(Run *run, const Node *node, int64_t n) {
     bytes[k] = dtype_bytes(in[k]);
   }
   Scalar x[4];
-  bool steps = takes_steps((MathFn)op->attr[0]);
+  bool steps = takes_steps((MathFn)op->fn);
   for (int64_t i = 0; i < n; i++) {
     for (int k = 0; k < op->in_count; k++) x[k] = scalar_load(in[k], node->in[k] + i * bytes[k]);
     if (steps && x[0].i > 0 && !run_work(run, op, STEP_WORK * x[0].i)) return false;
-    scalar_store(to, node->out[0] + i * to_bytes, scalar_math((MathFn)op->attr[0], in, to, x));
+    scalar_store(to, node->out[0] + i * to_bytes, scalar_math((MathFn)op->fn, in, to, x));
   }
   return true;
 }
 
 bool prepare_math(Plan *p, Node *node) {
   Dtype t = node->op->in[0]->type->dtype;
-  MathFn fn = (MathFn)node->op->attr[0];
+  MathFn fn = (MathFn)node->op->fn;
   node->kernel = bits_kernel(fn);
   if (!node->kernel && node->op->in_count == 1)
     node->kernel = t == DT_F32 ? loops[fn].f32 : t == DT_F64 ? loops[fn].f64 : NULL;

@@ -289,7 +289,7 @@ static bool synchronize(Run *run, const Op *op, uintptr_t addr, MemSem sem, bool
 }
 
 bool run_barrier(Run *run, const Node *node, int64_t n) {
-  if (!run->shadow || !node->op->attr[0]) return true;
+  if (!run->shadow || !node->op->acquire) return true;
   return shadow_acquire(run->shadow) || run_out_of_memory(run, node->op);
 }
 
@@ -298,7 +298,7 @@ bool run_atomic_rmw(Run *run, const Node *node, int64_t n) {
   const uint64_t *ptr = (const uint64_t *)node->in[0];
   const uint8_t *mask = op->in_count > 2 ? (const uint8_t *)node->in[2] : NULL;
   const Type *t = op->in[1]->type;
-  RmwKind kind = (RmwKind)op->attr[0];
+  RmwKind kind = (RmwKind)op->kind;
   int bytes = plan_elem_bytes(t);
   for (int64_t i = 0; i < n; i++) {
     uint64_t old = 0, value = 0;
@@ -308,7 +308,7 @@ bool run_atomic_rmw(Run *run, const Node *node, int64_t n) {
       copy_element((char *)&value, node->in[1] + i * bytes, bytes);
       value = t->ptr ? value : rmw(kind, t->dtype, old, value);
       copy_element((char *)ptr[i], (const char *)&value, bytes);
-      if (!synchronize(run, op, ptr[i], (MemSem)op->attr[1], value != old)) return false;
+      if (!synchronize(run, op, ptr[i], (MemSem)op->sem, value != old)) return false;
     }
     copy_element(node->out[0] + i * bytes, (const char *)&old, bytes);
   }
@@ -327,7 +327,7 @@ bool run_atomic_cas(Run *run, const Node *node, int64_t n) {
     copy_element((char *)&value, old == expected ? node->in[2] + i * bytes : (const char *)&old, bytes);
     if (value != old) copy_element((char *)ptr[i], (const char *)&value, bytes);
     copy_element(node->out[0] + i * bytes, (const char *)&old, bytes);
-    if (!synchronize(run, op, ptr[i], (MemSem)op->attr[0], value != old)) return false;
+    if (!synchronize(run, op, ptr[i], (MemSem)op->sem, value != old)) return false;
   }
   return true;
 }

@@ -23,7 +23,7 @@ typedef struct Lines {
 
 static Lines lines_of(const Op *op) {
   const Type *t = op->in[0]->type;
-  int axis = (int)op->attr[0];
+  int axis = (int)op->axis;
   Lines l = {1, t->shape[axis], 1};
   for (int d = 0; d < axis; d++) l.outer *= t->shape[d];
   for (int d = axis + 1; d < t->rank; d++) l.inner *= t->shape[d];
@@ -139,7 +139,7 @@ bool run_scan(Run *run, const Node *node, int64_t unused) {
   const Op *op = node->op;
   const Code *body = node->body[0];
   Lines l = lines_of(op);
-  bool reverse = op->attr[1] != 0;
+  bool reverse = op->reverse != 0;
   int operands = op->in_count;
   int64_t step = most_lanes(node), lines = l.outer * l.inner;
   if (body->lanes) run_captures(body);
@@ -181,8 +181,7 @@ bool run_scan(Run *run, const Node *node, int64_t unused) {
 bool run_map(Run *run, const Node *node, int64_t unused) {
   const Op *op = node->op;
   const Code *body = node->body[0];
-  int64_t pack = op->attr[0] > 1 ? op->attr[0] : 1, groups = type_numel(op->out[0]->type) / pack,
-          step = most_lanes(node);
+  int64_t pack = op->pack > 1 ? op->pack : 1, groups = type_numel(op->out[0]->type) / pack, step = most_lanes(node);
   if (body->lanes) run_captures(body);
   for (int64_t g = 0; g < groups; g += step) {
     int64_t n = groups - g < step ? groups - g : step;

@@ -14,13 +14,13 @@
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 bool run_arange(Run *run, const Node *node, int64_t n) {
-  int32_t *out = (int32_t *)node->out[0], start = (int32_t)node->op->attr[0];
+  int32_t *out = (int32_t *)node->out[0], start = (int32_t)node->op->start;
   for (int64_t i = 0; i < n; i++) out[i] = (int32_t)((uint32_t)start + (uint32_t)i);
   return true;
 }
 
 bool run_program_id(Run *run, const Node *node, int64_t n) {
-  int axis = (int)node->op->attr[0];
+  int axis = (int)node->op->axis;
   fill_elements(node->out[0], node->op->code == OP_PROGRAM_ID ? &run->program[axis] : &run->grid[axis], 4, n);
   return true;
 }
@@ -138,7 +138,7 @@ bool run_split(Run *run, const Node *node, int64_t n) {
 
 bool run_cat(Run *run, const Node *node, int64_t n) {
   const Type *a = node->op->in[0]->type, *b = node->op->in[1]->type;
-  int axis = (int)node->op->attr[0];
+  int axis = (int)node->op->axis;
   int64_t outer = 1, inner = plan_elem_bytes(a);
   for (int d = 0; d < axis; d++) outer *= a->shape[d];
   for (int d = axis + 1; d < a->rank; d++) inner *= a->shape[d];
@@ -157,7 +157,7 @@ bool run_cat(Run *run, const Node *node, int64_t n) {
 bool run_gather(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   const Type *src = op->in[0]->type, *index = op->in[1]->type;
-  int axis = (int)op->attr[0], bytes = plan_elem_bytes(src), index_bytes = plan_elem_bytes(index);
+  int axis = (int)op->axis, bytes = plan_elem_bytes(src), index_bytes = plan_elem_bytes(index);
   int64_t size = src->shape[axis], src_inner = 1, index_inner = 1;
   for (int d = axis + 1; d < src->rank; d++) src_inner *= src->shape[d], index_inner *= index->shape[d];
   int64_t length = index->shape[axis];

@@ -85,7 +85,7 @@ bool run_sort(Run *run, const Node *node, int64_t n) {
   const Type *t = node->op->in[0]->type;
   int bytes = plan_elem_bytes(t), bits = 8 * bytes;
   int64_t row = t->shape[t->rank - 1];
-  bool descending = node->op->attr[0] != 0, bitonic = node->op->attr[1] != 0;
+  bool descending = node->op->descending != 0, bitonic = node->op->bitonic != 0;
   uint64_t *keys = (uint64_t *)run->scratch, *other = keys + row;
   for (int64_t first = 0; first < n; first += row) {
     const char *in = node->in[0] + first * bytes;

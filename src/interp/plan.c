@@ -392,7 +392,7 @@ static void write_const(Plan *p, const Const *c) {
   const Type *t = c->op->out[0]->type;
   char element[8] = {0};
   if (dtype_is_float(t->dtype)) scalar_store(t->dtype, element, (Scalar){.f = c->op->number});
-  else scalar_store(t->dtype, element, (Scalar){.i = c->op->attr[0]});
+  else scalar_store(t->dtype, element, (Scalar){.i = c->op->value});
   fill_elements(p->values + c->offset, element, plan_elem_bytes(t), c->count);
 }
 

@@ -137,7 +137,7 @@ static const Layout *own_layout(Chooser *c, const Op *ring) {
 static void assign_memory(Chooser *c, Op *op) {
   const Anchor *k = op->note;
   if (!k) return; /* of scalars */
-  if (op->code == OP_RING_COPY && op->in[1]->def->attr[2]) {
+  if (op->code == OP_RING_COPY && op->in[1]->def->own) {
     take_all(c, op, own_layout(c, op->in[1]->def));
     return;
   }
@@ -218,7 +218,7 @@ static void assign_shape(Chooser *c, Op *op) {
 
 static void assign_reduce(Chooser *c, Op *op) {
   const Layout *l = first_held(c, op, NULL);
-  int axis = (int)op->attr[0];
+  int axis = (int)op->axis;
   if (!l && is_tensor(op->out[0])) l = layout_widened(c->cx, op->in[0]->type, wanted(c, op->out[0]), axis);
   l = layout_suitable(c, op, l);
   take_all(c, op, l);

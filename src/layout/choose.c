@@ -43,7 +43,7 @@ static void reach(Chooser *c, Value *v, const Layout *l) {
 }
 
 static double combine_cost(const Op *op, const Layout *l) { /* reduce, scan */
-  uint32_t axis = layout_dim_mask(op->in[0]->type, (int)op->attr[0]);
+  uint32_t axis = layout_dim_mask(op->in[0]->type, (int)op->axis);
   int regs = 0, lanes = 0, warps = 0;
   for (int i = 0; i < layout_inputs(l); i++)
     if (l->basis[i] & axis) (*(i < l->reg_bits ? &regs : i < l->reg_bits + l->lane_bits ? &lanes : &warps))++;
@@ -115,7 +115,7 @@ static const Layout *settled_operand(const Chooser *c, const Op *reduce) {
 }
 
 static const Layout *reduced(Chooser *c, const Op *op, const Layout *l) {
-  return l ? layout_reduced(c->cx, op->in[0]->type, l, (int)op->attr[0]) : NULL;
+  return l ? layout_reduced(c->cx, op->in[0]->type, l, (int)op->axis) : NULL;
 }
 
 /* Reductions and broadcasts from and to values that are settled. */
@@ -125,7 +125,7 @@ static void meet_neighbours(Chooser *c, Candidates *list, Value *v, const Layout
   if (v->def && v->def->code == OP_REDUCE && (other = settled_operand(c, v->def))) {
     const Layout *left = reduced(c, v->def, other);
     c->cost += convert_layout_price(c, left, l, v->type) * tens(n->depth);
-    offer(list, v, layout_slice(c->cx, v->def->in[0]->type, other, (int)v->def->attr[0]));
+    offer(list, v, layout_slice(c->cx, v->def->in[0]->type, other, (int)v->def->axis));
     int count = list ? list->n : 0;
     offer(list, v, left); /* where the choice is close, what is broadcast again is better off in the slice */
     if (list && list->n > count) list->at[count].handicap = 1.25;
@@ -177,7 +177,7 @@ static void commit_best(Chooser *c, const Candidates *list, double least) {
 
 /* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
-static bool is_own_copy(const Op *op) { return op->code == OP_RING_COPY && op->in[1]->def->attr[2]; }
+static bool is_own_copy(const Op *op) { return op->code == OP_RING_COPY && op->in[1]->def->own; }
 
 /* The value whose layout is the access's own; NULL when all its tensors are cheap. */
 static Value *seed_of(Chooser *c, const Op *op) {
@@ -244,8 +244,7 @@ static const Layout *widened(Chooser *c, Value *v) {
   const Layout *l;
   for (int i = 0; i < n->use_count; i++) {
     const Op *op = c->uses[n->first_use + i].op;
-    if (op->code == OP_REDUCE && (l = settled(c, op->out[0])))
-      return layout_widened(c->cx, v->type, l, (int)op->attr[0]);
+    if (op->code == OP_REDUCE && (l = settled(c, op->out[0]))) return layout_widened(c->cx, v->type, l, (int)op->axis);
   }
   if (!v->def || v->def->code != OP_BROADCAST || !(l = settled(c, v->def->in[0]))) return NULL;
   Type t = *v->def->in[0]->type;

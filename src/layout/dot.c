@@ -88,7 +88,7 @@ bool layout_mma_type(const Op *dot, bool fp8, Dtype as[2]) {
   } else if (a->dtype != x->dtype) {
     return false;
   }
-  DotPrecision precision = (DotPrecision)dot->attr[0];
+  DotPrecision precision = (DotPrecision)dot->precision;
   switch (as[0]) {
     case DT_F64: return out->dtype == DT_F64 && k >= 8;
     case DT_I8:
@@ -167,7 +167,7 @@ bool layout_takes_wgmma(const Op *dot, int num_warps) {
   Dtype as[2];
   return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 &&
          layout_takes_mma(dot, true, num_warps, as) && as[0] != DT_F64 &&
-         (as[0] != DT_F32 || dot->attr[0] == PRECISION_TF32);
+         (as[0] != DT_F32 || dot->precision == PRECISION_TF32);
 }
 
 bool layout_wgmma_takes(const Op *dot, int k, int inner) {
@@ -181,7 +181,7 @@ bool layout_takes_tmem(const Op *dot, int num_warps, bool int8) {
   return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 &&
          acc->shape[1] >= 8 * (num_warps / 4) && layout_tmem_columns(acc->shape[0], acc->shape[1]) <= TMEM_COLUMNS &&
          layout_takes_mma(dot, true, num_warps, as) && as[0] != DT_F64 && (int8 || !dtype_is_int(as[0])) &&
-         (as[0] != DT_F32 || dot->attr[0] == PRECISION_TF32);
+         (as[0] != DT_F32 || dot->precision == PRECISION_TF32);
 }
 
 /* Warps 0 to 3 reach a quarter of the lanes each, and so do the next four. */
@@ -215,7 +215,7 @@ static bool comes_across(const Chooser *c, const Op *dot, int k) {
   for (; v->def && v->def->code == OP_TRANS; v = v->def->in[0]) along = (int)v->def->dims[along];
   if (!v->def) return false;
   const Op *op = v->def;
-  if (op->code == OP_RING_READ) inner = (int)op->in[0]->def->attr[1];
+  if (op->code == OP_RING_READ) inner = (int)op->in[0]->def->inner;
   else if (op->code == OP_LOAD)
     access_vector(op->in[0], op_mask(op), access_layout(c->cx, op->in[0], op_mask(op), c->num_warps), 16, &inner);
   else return false;

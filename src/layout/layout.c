@@ -216,7 +216,7 @@ static const Layout *drop_register_bit(Context *cx, const Layout *l, int bit) {
 
 /* In cat's result, the bit of the index that says which operand. */
 static int cat_bit(const Op *op) {
-  int axis = (int)op->attr[0];
+  int axis = (int)op->axis;
   return layout_dim_shift(op->out[0]->type, axis) + log2_floor(op->in[0]->type->shape[axis]);
 }
 
@@ -242,7 +242,7 @@ const Layout *layout_forward(Context *cx, const Op *op, int operand, const Layou
     case OP_EXPAND_DIMS:
     case OP_RESHAPE: return l;
     case OP_TRANS: return permute(cx, op, l, false);
-    case OP_REDUCE: return layout_slice(cx, from, l, (int)op->attr[0]);
+    case OP_REDUCE: return layout_slice(cx, from, l, (int)op->axis);
     case OP_JOIN: return add_register_bit(cx, l, 0, true);
     case OP_SPLIT: return drop_register_bit(cx, l, 0);
     case OP_CAT: return add_register_bit(cx, l, cat_bit(op), false);

@@ -13,7 +13,7 @@ static bool is_bit(uint32_t x) { return x && !(x & (x - 1)); }
 /* The axis that the operation works along, as a mask of index bits. */
 static uint32_t axis_of(const Op *op) {
   const Type *t = op->in[0]->type;
-  return layout_dim_mask(t, op->code == OP_SORT ? t->rank - 1 : (int)op->attr[0]);
+  return layout_dim_mask(t, op->code == OP_SORT ? t->rank - 1 : (int)op->axis);
 }
 
 static bool in_or_out(const Layout *l, uint32_t axis, bool bits) {
@@ -58,9 +58,7 @@ static bool holds_low_bits(const Layout *l, int count) {
 }
 
 /* How many of the lowest bits of the index must lie in registers: those of elements that one thread needs together. */
-static int together(const Op *op) {
-  return op->code == OP_MAP ? log2_floor(op->attr[0]) : op->code == OP_SPLIT ? 1 : 0;
-}
+static int together(const Op *op) { return op->code == OP_MAP ? log2_floor(op->pack) : op->code == OP_SPLIT ? 1 : 0; }
 
 bool layout_suits(const Op *op, const Layout *l) {
   switch (op->code) {

@@ -21,19 +21,18 @@ Value *op_value(const Op *op) {
   return at < 0 ? NULL : op->in[at];
 }
 
-bool op_is_volatile(const Op *op) { return op->code == OP_LOAD && op->attr[2] != 0; }
+bool op_is_volatile(const Op *op) { return op->code == OP_LOAD && op->is_volatile != 0; }
 
-MemSem op_sem(const Op *op) { return (MemSem)op->attr[op->code == OP_ATOMIC_RMW ? 1 : 0]; }
+MemSem op_sem(const Op *op) { return (MemSem)op->sem; }
 
-MemScope op_scope(const Op *op) { return (MemScope)op->attr[op->code == OP_ATOMIC_RMW ? 2 : 1]; }
+MemScope op_scope(const Op *op) { return (MemScope)op->scope; }
 
 CacheHint op_cache(const Op *op) {
-  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (CacheHint)op->attr[0] : CACHE_NONE;
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (CacheHint)op->cache : CACHE_NONE;
 }
 
-Wait op_waits(const Op *op) { return op->code == OP_WHILE ? (Wait)op->attr[0] : WAIT_NONE; }
+Wait op_waits(const Op *op) { return op->code == OP_WHILE ? (Wait)op->waits : WAIT_NONE; }
 
 EvictHint op_evict(const Op *op) {
-  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (EvictHint)op->attr[1]
-                                                                                 : EVICT_DEFAULT;
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (EvictHint)op->evict : EVICT_DEFAULT;
 }

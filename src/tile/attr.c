@@ -1,7 +1,8 @@
 /* The table of operations as data: op_info and math_info from ops.def and math.def, and what each attribute is called.
  *
- * ops.def names an operation's attributes in one string; attribute i lies in attr[i], but "dims", "text" and "number"
- * have fields of their own. Some attributes are enumerations, written as words: cmp's pred=lt, atomic_rmw's kind=add.
+ * ops.def names an operation's attributes in one string. "dims", "text" and "number" have fields of their own, the
+ * others lie in attr, a name at one place in all operations that have it. Some attributes are enumerations, written as
+ * words: cmp's pred=lt, atomic_rmw's kind=add.
  */
 #include "tile/tile.h"
 
@@ -38,11 +39,53 @@ static const struct {
 } enumerations[] = {{"pred", preds},   {"kind", rmw_kinds},       {"sem", sems},   {"scope", scopes}, {"cache", caches},
                     {"evict", evicts}, {"precision", precisions}, {"waits", waits}};
 
+#define SLOT(name, field) \
+  { name, (int)((offsetof(Op, field) - offsetof(Op, attr)) / sizeof(int64_t)) }
+static const struct {
+  const char *name;
+  int slot;
+} slots[] = {SLOT("value", value),
+             SLOT("axis", axis),
+             SLOT("start", start),
+             SLOT("reorder", reorder),
+             SLOT("rounding", rounding),
+             SLOT("nan", nan),
+             SLOT("fn", fn),
+             SLOT("pred", pred),
+             SLOT("cache", cache),
+             SLOT("kind", kind),
+             SLOT("precision", precision),
+             SLOT("descending", descending),
+             SLOT("slots", slots),
+             SLOT("pending", pending),
+             SLOT("unaligned", unaligned),
+             SLOT("num_stages", num_stages),
+             SLOT("waits", waits),
+             SLOT("acquire", acquire),
+             SLOT("region", region),
+             SLOT("hex", hex),
+             SLOT("undefined", undefined),
+             SLOT("pure", pure),
+             SLOT("end", end),
+             SLOT("evict", evict),
+             SLOT("sem", sem),
+             SLOT("async", async),
+             SLOT("reverse", reverse),
+             SLOT("pack", pack),
+             SLOT("inner", inner),
+             SLOT("unroll", unroll),
+             SLOT("bitonic", bitonic),
+             SLOT("volatile", is_volatile),
+             SLOT("scope", scope),
+             SLOT("own", own),
+             SLOT("flags", flags)};
+#undef SLOT
+
 /* Printed even when 0, since a reader would ask. */
 static const char *const always_shown[] = {"pred", "kind", "fn", "axis", "start", "end"};
 
 int op_attrs(OpCode code, AttrInfo out[MAX_ATTRS]) {
-  int n = 0, slot = 0;
+  int n = 0;
   for (const char *s = op_info[code].attrs; *s;) {
     size_t length = strcspn(s, " ");
     AttrInfo *a = &out[n++];
@@ -51,7 +94,8 @@ int op_attrs(OpCode code, AttrInfo out[MAX_ATTRS]) {
     if (IS("dims")) a->kind = ATTR_DIMS;
     else if (IS("text")) a->kind = ATTR_TEXT;
     else if (IS("number")) a->kind = ATTR_NUMBER;
-    else a->slot = slot++;
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+      if (IS(slots[i].name)) a->slot = slots[i].slot;
     if (IS("fn")) a->kind = ATTR_MATH;
     for (size_t i = 0; i < sizeof enumerations / sizeof *enumerations; i++)
       if (IS(enumerations[i].name)) a->kind = ATTR_WORD, a->words = enumerations[i].words;

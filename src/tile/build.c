@@ -109,7 +109,7 @@ Value *build_int(Builder *b, const Type *t, int64_t v) {
     dtype_store_int(t->dtype, memory, v);
     out->def->number = dtype_load_float(t->dtype, memory);
   } else {
-    out->def->attr[0] = t->ptr ? v : int_wrap(t->dtype, v);
+    out->def->value = t->ptr ? v : int_wrap(t->dtype, v);
   }
   return out;
 }
@@ -119,7 +119,7 @@ Value *build_float(Builder *b, const Type *t, double v) {
   char memory[8] = {0};
   dtype_store_float(t->dtype, memory, v); /* rounds, or truncates for an integer type */
   if (dtype_is_float(t->dtype)) out->def->number = dtype_load_float(t->dtype, memory);
-  else out->def->attr[0] = dtype_load_int(t->dtype, memory);
+  else out->def->value = dtype_load_int(t->dtype, memory);
   return out;
 }
 
@@ -131,7 +131,7 @@ Value *build_binary(Builder *b, OpCode code, Value *x, Value *y) {
 
 Value *build_cmp(Builder *b, CmpPred p, Value *x, Value *y) {
   Value *v = build_one(b, OP_CMP, 2, (Value *[]){x, y}, type_with_dtype(b->func->cx, x->type, DT_I1));
-  v->def->attr[0] = p;
+  v->def->pred = p;
   return v;
 }
 
@@ -170,7 +170,7 @@ Value *build_math(Builder *b, MathFn fn, int n, Value *const *in) {
   for (int i = 0; i < n && i < 4; i++) types[i] = in[i]->type->dtype;
   if (n <= 4) math_signature(fn, n, types, &out);
   Value *v = build_one(b, OP_MATH, n, in, type_with_dtype(b->func->cx, in[0]->type, out));
-  v->def->attr[0] = fn;
+  v->def->fn = fn;
   return v;
 }
 
@@ -208,7 +208,7 @@ Value *build_expand_dims(Builder *b, Value *x, int axis) {
   for (int d = 0; d < rank; d++) shape[d + (d >= axis)] = x->type->shape[d];
   shape[axis] = 1;
   Value *v = build_one(b, OP_EXPAND_DIMS, 1, &x, type_tensor(b->func->cx, x->type, rank + 1, shape));
-  v->def->attr[0] = axis;
+  v->def->axis = axis;
   return v;
 }
 
@@ -239,7 +239,7 @@ Op *build_store(Builder *b, Value *ptr, Value *value, Value *mask) {
 
 Value *build_dot(Builder *b, Value *a, Value *x, Value *acc, DotPrecision precision) {
   Value *v = build_one(b, OP_DOT, 3, (Value *[]){a, x, acc}, acc->type);
-  v->def->attr[0] = precision;
+  v->def->precision = precision;
   return v;
 }
 
@@ -247,8 +247,8 @@ Value *build_arange(Builder *b, int64_t start, int64_t end) {
   Context *cx = b->func->cx;
   int32_t length = (int32_t)(end - start);
   Value *v = build_one(b, OP_ARANGE, 0, NULL, type_tensor(cx, type_number(cx, DT_I32), 1, &length));
-  v->def->attr[0] = start;
-  v->def->attr[1] = end;
+  v->def->start = start;
+  v->def->end = end;
   return v;
 }
 
@@ -262,7 +262,7 @@ bool value_is_const(const Value *v, int64_t *out) {
   if (!v->def || v->type->ptr || !dtype_is_int(v->type->dtype)) return false;
   if (v->def->code == OP_SPLAT) return value_is_const(v->def->in[0], out);
   if (v->def->code != OP_CONST) return false;
-  *out = v->def->attr[0];
+  *out = v->def->value;
   return true;
 }
 

@@ -88,7 +88,7 @@ Value *control_carry(Func *f, Op *loop, Value *init, Value *next) {
 bool op_is_pure(const Op *op) {
   stack_guard();
   Effect e = op_info[op->code].effect;
-  if (e != EFFECT_PURE && e != EFFECT_CONTROL && !(op->code == OP_ASM && op->attr[0])) return false;
+  if (e != EFFECT_PURE && e != EFFECT_CONTROL && !(op->code == OP_ASM && op->pure)) return false;
   for (int i = 0; i < 2; i++)
     if (op->body[i])
       for (const Op *inner = op->body[i]->first; inner; inner = inner->next)

@@ -175,8 +175,8 @@ static void parse_const_value(Parser *p, const char *at, Op *op) {
     dtype_store_float(t->dtype, memory, parse_number(p));
     op->number = dtype_load_float(t->dtype, memory);
   } else {
-    op->attr[0] = cursor_int(p->in);
-    if (t && !t->ptr) op->attr[0] = int_wrap(t->dtype, op->attr[0]);
+    op->value = cursor_int(p->in);
+    if (t && !t->ptr) op->value = int_wrap(t->dtype, op->value);
   }
   cursor_expect(p->in, '}');
   p->in->at = after;

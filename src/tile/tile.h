@@ -183,8 +183,23 @@ struct Op {
   int in_count, out_count;
   Value **in;
   Value **out;
-  Block *body[2];   /* regions */
-  int64_t attr[4];  /* by the order of names in ops.def */
+  Block *body[2]; /* regions */
+  union {         /* attributes, under the names of ops.def; a name is at one place whatever the operation (attr.c) */
+    int64_t attr[4];
+    struct {
+      union {
+        int64_t value, axis, start, reorder, rounding, nan, fn, pred, cache, kind, precision, descending, slots,
+            pending, unaligned, num_stages, waits, acquire, region, hex, undefined, pure;
+        int64_t variant; /* whichever of these it has: of scalar_binary(), of a step of a launch's plan */
+      };
+      union {
+        int64_t end, evict, sem, async, reverse, pack, inner, unroll, bitonic;
+      };
+      union {
+        int64_t is_volatile, scope, own, flags;
+      };
+    };
+  };
   double number;    /* "number" */
   const char *text; /* "text" */
   int64_t *dims;    /* "dims" */

@@ -121,7 +121,7 @@ static void check_cat(Verifier *v, const Op *op) {
   need_same_elem(v, op, a, b);
   need_same_elem(v, op, a, to);
   if (a->rank != b->rank || a->rank != to->rank) bad(v, op, "the ranks differ");
-  int axis = need_axis(v, op, op->attr[0], a->rank);
+  int axis = need_axis(v, op, op->axis, a->rank);
   for (int d = 0; d < a->rank; d++)
     if (d == axis ? to->shape[d] != a->shape[d] + b->shape[d]
                   : to->shape[d] != a->shape[d] || to->shape[d] != b->shape[d])
@@ -144,7 +144,7 @@ static void check_shape_op(Verifier *v, const Op *op) {
       break;
     case OP_EXPAND_DIMS: {
       if (to->rank != from->rank + 1) bad(v, op, "the result's rank is %d, not %d", to->rank, from->rank + 1);
-      int axis = need_axis(v, op, op->attr[0], to->rank);
+      int axis = need_axis(v, op, op->axis, to->rank);
       for (int d = 0; d < to->rank; d++) {
         int32_t want = d == axis ? 1 : from->shape[d - (d > axis)];
         if (to->shape[d] != want) bad(v, op, "dim %d of the result is %d, not %d", d, to->shape[d], want);
@@ -168,7 +168,7 @@ static void check_shape_op(Verifier *v, const Op *op) {
       const Type *index = in(op, 1);
       need_int(v, op, 1);
       if (index->rank != from->rank) bad(v, op, "the index has rank %d, the source %d", index->rank, from->rank);
-      int axis = need_axis(v, op, op->attr[0], from->rank);
+      int axis = need_axis(v, op, op->axis, from->rank);
       for (int d = 0; d < from->rank; d++)
         if (d != axis && index->shape[d] != from->shape[d])
           bad(v, op, "dim %d of the index is %d, of the source %d", d, index->shape[d], from->shape[d]);
@@ -189,8 +189,8 @@ static void check_arithmetic(Verifier *v, const Op *op) {
 }
 
 static void check_math(Verifier *v, const Op *op) {
-  if (op->attr[0] < 0 || op->attr[0] >= MATH_COUNT) bad(v, op, "there is no function %lld", (long long)op->attr[0]);
-  const MathInfo *info = &math_info[op->attr[0]];
+  if (op->fn < 0 || op->fn >= MATH_COUNT) bad(v, op, "there is no function %lld", (long long)op->fn);
+  const MathInfo *info = &math_info[op->fn];
   if (op->in_count != info->arity) bad(v, op, "%s takes %d operands, not %d", info->name, info->arity, op->in_count);
   Dtype types[4], result;
   for (int i = 0; i < op->in_count; i++) {
@@ -198,7 +198,7 @@ static void check_math(Verifier *v, const Op *op) {
     need_shape(v, op, "operand", i, in(op, i), out(op, 0));
     types[i] = in(op, i)->dtype;
   }
-  if (!math_signature((MathFn)op->attr[0], op->in_count, types, &result))
+  if (!math_signature((MathFn)op->fn, op->in_count, types, &result))
     bad(v, op, "%s takes %s, not operands of these types", info->name, info->sig);
   need_out(v, op, 0, type_with_dtype(v->func->cx, in(op, 0), result));
 }
@@ -211,7 +211,7 @@ static void check_elementwise(Verifier *v, const Op *op) {
     case OP_MATH: check_math(v, op); break;
     case OP_CMP:
       need_in(v, op, 1, x);
-      if (x->ptr && op->attr[0] != CMP_EQ && op->attr[0] != CMP_NE) bad(v, op, "pointers compare by eq and ne only");
+      if (x->ptr && op->pred != CMP_EQ && op->pred != CMP_NE) bad(v, op, "pointers compare by eq and ne only");
       need_out(v, op, 0, type_with_dtype(v->func->cx, x, DT_I1));
       break;
     case OP_SELECT:
@@ -222,8 +222,8 @@ static void check_elementwise(Verifier *v, const Op *op) {
     case OP_CONVERT:
       if (!is_number(x) || !is_number(to)) bad(v, op, "converts numbers, not pointers");
       need_shape(v, op, "result", 0, to, x);
-      if (op->attr[0] < 0 || op->attr[0] > 1) bad(v, op, "rounding is 0 or 1");
-      if (op->attr[0] && (!is_float(x) || !is_float(to))) bad(v, op, "rounding is for floats to floats");
+      if (op->rounding < 0 || op->rounding > 1) bad(v, op, "rounding is 0 or 1");
+      if (op->rounding && (!is_float(x) || !is_float(to))) bad(v, op, "rounding is for floats to floats");
       break;
     case OP_BITCAST:
       need_shape(v, op, "result", 0, to, x);
@@ -258,7 +258,7 @@ static void check_memory(Verifier *v, const Op *op) {
   else if (op->in_count > 2) need_mask(v, op, 2, p);
   if (op->code == OP_STORE) return;
   need_out(v, op, 0, pointee);
-  int64_t kind = op->attr[0];
+  int64_t kind = op->kind;
   bool bitwise = op->code == OP_ATOMIC_RMW && (kind == RMW_AND || kind == RMW_OR || kind == RMW_XOR);
   if (bitwise && !is_int(pointee)) bad(v, op, "the bitwise kinds are for integers, not %s", show(v, pointee));
   if (op->code == OP_ATOMIC_RMW && kind != RMW_XCHG && pointee->ptr) bad(v, op, "arithmetic on pointers");
@@ -307,7 +307,7 @@ static void check_combine(Verifier *v, const Op *op) { /* reduce, scan */
   int k = op->in_count;
   const Type *first = in(op, 0);
   if (op->out_count != k) bad(v, op, "%d operands but %d results", k, op->out_count);
-  int axis = need_axis(v, op, op->attr[0], first->rank);
+  int axis = need_axis(v, op, op->axis, first->rank);
   const Type **types = NEW_N(v->func->cx->arena, const Type *, 2 * k);
   for (int i = 0; i < k; i++) {
     need_shape(v, op, "operand", i, in(op, i), first);
@@ -319,7 +319,7 @@ static void check_combine(Verifier *v, const Op *op) { /* reduce, scan */
 }
 
 static void check_map(Verifier *v, const Op *op) {
-  int64_t pack = op->attr[0];
+  int64_t pack = op->pack;
   if (pack < 1 || pack > 1024) bad(v, op, "pack is %lld", (long long)pack);
   if (type_numel(in(op, 0)) % pack) bad(v, op, "pack does not divide the size");
   int n_in = op->in_count * (int)pack, n_out = op->out_count * (int)pack;
@@ -356,7 +356,7 @@ static void check_tensor_copy(Verifier *v, const Op *op) {
   if (op->in_count != 4 + map->dim_count) bad(v, op, "%d coordinates of %d", op->in_count - 4, map->dim_count);
   for (int i = 4; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
   const Op *ring = op->in[1]->def;
-  int inner = (int)ring->attr[1];
+  int inner = (int)ring->inner;
   bool same =
       in(op, 0)->dtype == in(op, 1)->dtype && map->dims[0] == ring->dims[inner] && map->dims[1] == ring->dims[!inner];
   for (int i = 2; i < map->dim_count; i++) same &= map->dims[i] == 1;
@@ -369,7 +369,7 @@ static void check_tensor_store(Verifier *v, const Op *op) {
   if (op->in_count != 2 + map->dim_count) bad(v, op, "%d coordinates of %d", op->in_count - 2, map->dim_count);
   for (int i = 2; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
   const Type *t = in(op, 1);
-  int inner = (int)op->attr[0];
+  int inner = (int)op->inner;
   bool same = t->rank == 2 && !t->ptr && t->dtype == in(op, 0)->dtype && inner >= 0 && inner < 2 &&
               map->dims[0] == t->shape[inner] && map->dims[1] == t->shape[!inner];
   if (!same) bad(v, op, "the map's tile is not %s", show(v, t));
@@ -390,8 +390,8 @@ static void check_ring(Verifier *v, const Op *op) {
     case OP_RING: {
       const Type *t = out(op, 0);
       if (t->ptr != 1 || t->rank) bad(v, op, "the result is %s, not a pointer", show(v, t));
-      if (op->attr[0] < 1 || op->attr[0] > 64) bad(v, op, "%lld slots", (long long)op->attr[0]);
-      if ((op->dim_count != 2 && !op->attr[2]) || op->attr[1] < 0 || op->attr[1] > 1) bad(v, op, "a tile has two dims");
+      if (op->slots < 1 || op->slots > 64) bad(v, op, "%lld slots", (long long)op->slots);
+      if ((op->dim_count != 2 && !op->own) || op->inner < 0 || op->inner > 1) bad(v, op, "a tile has two dims");
       break;
     }
     case OP_RING_READ:
@@ -405,7 +405,7 @@ static void check_ring(Verifier *v, const Op *op) {
       bool fits = tile->rank == ring->dim_count && tile->ptr == at && tile->dtype == in(op, at)->dtype;
       for (int d = 0; d < tile->rank && fits; d++) fits = tile->shape[d] == ring->dims[d];
       if (!fits) bad(v, op, "%s is no tile of %s", show(v, tile), show(v, in(op, at)));
-      if (!at && (op->code == OP_RING_LOAD) != (ring->attr[2] != 0)) bad(v, op, "threads do not read what they copied");
+      if (!at && (op->code == OP_RING_LOAD) != (ring->own != 0)) bad(v, op, "threads do not read what they copied");
       if (at && op->in_count > 3) need_mask(v, op, 3, tile);
       break;
     }
@@ -520,19 +520,19 @@ static void check_creation(Verifier *v, const Op *op) {
   const Type *t = out(op, 0);
   if (op->code == OP_CONST) {
     if (!is_number(t)) bad(v, op, "a constant is a number, not %s", show(v, t));
-    if (is_int(t) && int_wrap(t->dtype, op->attr[0]) != op->attr[0])
-      bad(v, op, "%lld does not fit into %s", (long long)op->attr[0], show(v, t));
+    if (is_int(t) && int_wrap(t->dtype, op->value) != op->value)
+      bad(v, op, "%lld does not fit into %s", (long long)op->value, show(v, t));
     return;
   }
   if (op->code == OP_ARANGE) {
-    int64_t start = op->attr[0], end = op->attr[1];
+    int64_t start = op->start, end = op->end;
     if (start < INT32_MIN || end > INT32_MAX || start >= end) bad(v, op, "the range is empty or not of i32");
     if (t->ptr || t->dtype != DT_I32 || t->rank != 1 || t->shape[0] != end - start)
       bad(v, op, "the result is %s, not i32[%lld]", show(v, t), (long long)(end - start));
     return;
   }
   need_out(v, op, 0, type_number(v->func->cx, DT_I32));
-  need_axis(v, op, op->attr[0], 3);
+  need_axis(v, op, op->axis, 3);
 }
 
 static void check_debug(Verifier *v, const Op *op) {
@@ -554,7 +554,7 @@ static void check_debug(Verifier *v, const Op *op) {
       break;
     case OP_SCOPE:
       if (!op->text) bad(v, op, "has no text");
-      if (op->attr[0] & ~1) bad(v, op, "end is %lld", (long long)op->attr[0]);
+      if (op->end & ~1) bad(v, op, "end is %lld", (long long)op->end);
       break;
     case OP_ASM:
       if (!op->text) bad(v, op, "has no text");

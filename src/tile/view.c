@@ -33,7 +33,7 @@ void view_map(const Op *op, int8_t map[MAX_RANK]) {
       for (int k = 0; k < from->rank; k++) map[k] = from->shape[k] == 1 ? -1 : (int8_t)k;
       break;
     case OP_EXPAND_DIMS:
-      for (int k = 0; k < from->rank; k++) map[k] = from->shape[k] == 1 ? -1 : (int8_t)(k < op->attr[0] ? k : k + 1);
+      for (int k = 0; k < from->rank; k++) map[k] = from->shape[k] == 1 ? -1 : (int8_t)(k < op->axis ? k : k + 1);
       break;
     case OP_TRANS:
       for (int d = 0; d < to->rank; d++)

@@ -297,11 +297,11 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   Op *op = build_op(&fr->b, OP_FOR, 3 + kept, in, kept, types);
   op->body[0] = body;
   body->parent = op;
-  op->attr[0] = hint_int(fr, n, range, "num_stages");
-  op->attr[1] = hint_int(fr, n, range, "loop_unroll_factor");
-  op->attr[2] = hint_flag(range, "flatten", LOOP_FLATTEN) | hint_flag(range, "warp_specialize", LOOP_WARP_SPECIALIZE) |
-                hint_flag(range, "disable_licm", LOOP_NO_LICM) |
-                hint_flag(range, "disallow_acc_multi_buffer", LOOP_NO_MULTI_BUFFER);
+  op->num_stages = hint_int(fr, n, range, "num_stages");
+  op->unroll = hint_int(fr, n, range, "loop_unroll_factor");
+  op->flags = hint_flag(range, "flatten", LOOP_FLATTEN) | hint_flag(range, "warp_specialize", LOOP_WARP_SPECIALIZE) |
+              hint_flag(range, "disable_licm", LOOP_NO_LICM) |
+              hint_flag(range, "disallow_acc_multi_buffer", LOOP_NO_MULTI_BUFFER);
   Value **results = NEW_N(cx->arena, Value *, count + 1);
   for (int i = 0; i < count; i++) results[i] = keep[i] < 0 ? original[i] : op->out[keep[i]];
   end_of_loop(fr, n, before, &carried, results);

@@ -290,7 +290,7 @@ void regions_begin(Front *fr, const Node *def) {
 
 static void build(Front *fr, const char *name, bool end) {
   Op *op = build_op(&fr->b, OP_SCOPE, 0, NULL, 0, NULL);
-  op->attr[0] = end;
+  op->end = end;
   op->text = name;
   fr->func->instrument->marked = true;
 }

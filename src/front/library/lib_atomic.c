@@ -92,7 +92,7 @@ static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
     ptr = build_bitcast(&fr->b, ptr, type_pointer(fr->cx, d));
   }
   Op *op = build_op(&fr->b, OP_ATOMIC_RMW, mask ? 3 : 2, (Value *[]){ptr, v, mask}, 1, &v->type);
-  op->attr[0] = kind, op->attr[1] = lib_sem(fr, at, b, args[3]), op->attr[2] = lib_scope(fr, at, b, args[4]);
+  op->kind = kind, op->sem = lib_sem(fr, at, b, args[3]), op->scope = lib_scope(fr, at, b, args[4]);
   return py_tensor(fr, bits ? build_bitcast(&fr->b, op->out[0], elem) : op->out[0]);
 }
 
@@ -115,7 +115,7 @@ static Py *call_cas(Front *fr, const Builtin *b, Span at, Py **args) {
                type_text(fr, type_elem(fr->cx, want)));
   Value *cmp = cas_operand(fr, b, at, "cmp", args[1], want), *v = cas_operand(fr, b, at, "val", args[2], want);
   Op *op = build_op(&fr->b, OP_ATOMIC_CAS, 3, (Value *[]){ptr, cmp, v}, 1, &v->type);
-  op->attr[0] = lib_sem(fr, at, b, args[3]), op->attr[1] = lib_scope(fr, at, b, args[4]);
+  op->sem = lib_sem(fr, at, b, args[3]), op->scope = lib_scope(fr, at, b, args[4]);
   return py_tensor(fr, op->out[0]);
 }
 

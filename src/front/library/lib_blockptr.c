@@ -99,7 +99,7 @@ Py *lib_load_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, const
   block_coordinates(fr, bp, coords);
   Value *mask = bounds(fr, bp, coords, read_boundary(fr, b, at, bp, boundary_check));
   Value *r = build_load(&fr->b, addresses(fr, bp, coords), mask, mask ? padding_value(fr, elem, bp, nan) : NULL);
-  r->def->attr[0] = cache, r->def->attr[1] = evict, r->def->attr[2] = is_volatile;
+  r->def->cache = cache, r->def->evict = evict, r->def->is_volatile = is_volatile;
   return py_tensor(fr, r);
 }
 
@@ -123,7 +123,7 @@ void lib_store_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, Py 
   block_coordinates(fr, bp, coords);
   Value *mask = bounds(fr, bp, coords, read_boundary(fr, b, at, bp, boundary_check));
   Op *op = build_store(&fr->b, addresses(fr, bp, coords), v, mask);
-  op->attr[0] = cache, op->attr[1] = evict;
+  op->cache = cache, op->evict = evict;
 }
 
 /* Integers of a shape, strides or offsets argument as scalars of type `to`. */
@@ -327,8 +327,8 @@ static Py *call_desc_atomic(Front *fr, const Builtin *b, Span at, Py **args) {
     Value *v = sem_cast_value(fr, at, desc_value(fr, b, at, d, args[2]), elem, 0, false);
     DescAccess a = access_at(fr, b, at, d, args[1]);
     Op *op = build_op(&fr->b, OP_ATOMIC_RMW, 3, (Value *[]){a.ptr, v, a.mask}, 1, &v->type);
-    op->attr[0] = kinds[i].kind;
-    op->attr[1] = SEM_RELAXED;
+    op->kind = kinds[i].kind;
+    op->sem = SEM_RELAXED;
   }
   return py_void(fr);
 }

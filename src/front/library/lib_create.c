@@ -10,7 +10,7 @@ static int grid_axis(Front *fr, const Builtin *b, Span at, Py *p) {
 static Py *call_grid(Front *fr, const Builtin *b, Span at, Py **args) {
   const Type *i32 = type_number(fr->cx, DT_I32);
   Op *op = build_op(&fr->b, b->name[0] == 'p' ? OP_PROGRAM_ID : OP_NUM_PROGRAMS, 0, NULL, 1, &i32);
-  op->attr[0] = grid_axis(fr, b, at, args[0]);
+  op->axis = grid_axis(fr, b, at, args[0]);
   return py_tensor(fr, op->out[0]);
 }
 
@@ -94,7 +94,7 @@ static Py *fill(Front *fr, const Builtin *b, Span at, Py *shape_arg, Py *value, 
   if (rank && v->def && v->def->code == OP_CONST) {
     const Type *t = type_tensor(fr->cx, elem, rank, shape);
     return py_tensor(fr, dtype_is_float(elem->dtype) ? build_float(&fr->b, t, v->def->number)
-                                                     : build_int(&fr->b, t, v->def->attr[0]));
+                                                     : build_int(&fr->b, t, v->def->value));
   }
   return py_tensor(fr, sem_splat(fr, v, rank, shape));
 }
@@ -133,7 +133,7 @@ static Py *call_cat(Front *fr, const Builtin *b, Span at, Py **args) {
     lib_fail(fr, at, b, NULL, "the result has more than %d elements", MAX_TILE_ELEMENTS);
   const Type *t = type_tensor(fr->cx, type_elem(fr->cx, x->type), x->type->rank, shape);
   Op *op = build_op(&fr->b, OP_CAT, 2, (Value *[]){x, y}, 1, &t);
-  op->attr[0] = axis;
+  op->axis = axis;
   return py_tensor(fr, op->out[0]);
 }
 

@@ -29,7 +29,7 @@ static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
       lib_fail(fr, at, b, NULL, "`values[%d]` must be positive, but it is %lld", i, (long long)values[i]);
   if (n == 0) return args[0];
   Op *op = build_op(&fr->b, OP_HINT, 1, &x, 1, &x->type);
-  op->attr[0] = kind;
+  op->kind = kind;
   op->dims = arena_copy(fr->cx->arena, values, sizeof *values * (size_t)n);
   op->dim_count = n;
   op->out[0]->name = x->name;
@@ -139,7 +139,7 @@ static Py *call_device_print(Front *fr, const Builtin *b, Span at, Py **args) {
     in[i] = lib_value(fr, at, b, "an argument", p);
   }
   Op *op = build_op(&fr->b, OP_PRINT, n, in, 0, NULL);
-  op->attr[0] = lib_bool(fr, at, b, "hex", args[2]);
+  op->hex = lib_bool(fr, at, b, "hex", args[2]);
   op->text = intern_z(fr->cx, print_prefix(fr, prefix, n));
   return py_void(fr);
 }
@@ -165,8 +165,8 @@ static Py *call_asm(Front *fr, const Builtin *b, Span at, Py **args) {
     out[i] = n ? type_with_elem(fr->cx, in[0]->type, elem) : elem;
   }
   Op *op = build_op(&fr->b, OP_ASM, n, in, k, out);
-  op->attr[0] = lib_bool(fr, at, b, "is_pure", args[4]);
-  op->attr[1] = pack;
+  op->pure = lib_bool(fr, at, b, "is_pure", args[4]);
+  op->pack = pack;
   op->text = arena_printf(fr->cx->arena, "%s\x1f%s", text, constraints);
   if (!several) return py_tensor(fr, op->out[0]);
   Py **items = NEW_N(fr->cx->arena, Py *, k);
@@ -213,7 +213,7 @@ static Py *call_map(Front *fr, const Builtin *b, Span at, Py **args) {
   int m = k / pack;
   for (int i = 0; i < m; i++) out[i] = type_with_elem(fr->cx, in[0]->type, values[i * pack]->type);
   Op *op = build_op(&fr->b, OP_MAP, n, in, m, out);
-  op->attr[0] = pack;
+  op->pack = pack;
   op->body[0] = body;
   body->parent = op;
   if (!several) return py_tensor(fr, op->out[0]);

@@ -28,7 +28,7 @@ static Py *call_special(Front *fr, const Builtin *b, Span at, Py **args) {
   bool timer = !strcmp(b->name, "globaltimer");
   const Type *t = type_number(fr->cx, timer ? DT_I64 : DT_I32);
   Op *op = build_op(&fr->b, OP_ASM, 0, NULL, 1, &t);
-  op->attr[1] = 1;
+  op->pack = 1;
   op->text = timer ? "mov.u64 $0, %globaltimer;\x1f=l" : "mov.u32 $0, %smid;\x1f=r";
   return py_tensor(fr, op->out[0]);
 }

@@ -80,7 +80,7 @@ static void wide_pair(Front *fr, const Builtin *b, Span at, Value **x, Value **y
 
 static Value *min_max(Front *fr, OpCode code, Value *x, Value *y, bool nan) {
   Value *r = build_binary(&fr->b, code, x, y);
-  r->def->attr[0] = nan;
+  r->def->nan = nan;
   return r;
 }
 
@@ -141,7 +141,7 @@ static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
              type_text(fr, x->type), type_text(fr, y->type));
   sem_broadcast_pair(fr, at, &x, &y);
   Value *r = build_binary(&fr->b, OP_DIV, x, y);
-  r->def->attr[0] = lib_bool(fr, at, b, "ieee_rounding", args[2]);
+  r->def->rounding = lib_bool(fr, at, b, "ieee_rounding", args[2]);
   return py_tensor(fr, r);
 }
 
@@ -156,7 +156,7 @@ static Py *call_div_rn(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = div_rn_operand(fr, b, at, "x", args[0], args[1]), *y = div_rn_operand(fr, b, at, "y", args[1], args[0]);
   sem_broadcast_pair(fr, at, &x, &y);
   Value *r = build_binary(&fr->b, OP_DIV, x, y);
-  r->def->attr[0] = 1;
+  r->def->rounding = 1;
   return py_tensor(fr, r);
 }
 

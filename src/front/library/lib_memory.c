@@ -80,7 +80,7 @@ static Py *call_load(Front *fr, const Builtin *b, Span at, Py **args) {
     }
   }
   Value *r = build_load(&fr->b, ptr, mask, other);
-  r->def->attr[0] = cache, r->def->attr[1] = evict, r->def->attr[2] = is_volatile;
+  r->def->cache = cache, r->def->evict = evict, r->def->is_volatile = is_volatile;
   return py_tensor(fr, r);
 }
 
@@ -132,7 +132,7 @@ static Py *call_store(Front *fr, const Builtin *b, Span at, Py **args) {
   }
   v = stored_value(fr, at, &ptr, args[1], v);
   Op *op = build_store(&fr->b, ptr, v, mask);
-  op->attr[0] = cache, op->attr[1] = evict;
+  op->cache = cache, op->evict = evict;
   return py_void(fr);
 }
 

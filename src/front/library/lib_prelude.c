@@ -37,7 +37,7 @@ static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
       py_is_number(args[0]) && py_is_number(args[1]) ? py_tensor(fr, lib_value(fr, at, b, "a", args[0])) : args[0];
   sem_pair(fr, at, lib_full_name(fr, b), 0, first, args[1], &x, &y);
   Value *r = build_binary(&fr->b, !strcmp(b->name, "minimum") ? OP_MIN : OP_MAX, x, y);
-  r->def->attr[0] = 1;
+  r->def->nan = 1;
   return py_tensor(fr, r);
 }
 
@@ -53,7 +53,7 @@ static Py *call_reduction(Front *fr, const Builtin *b, Span at, Py **args) {
     if (table[i].how == COMBINE_OR && !dtype_is_int(x->type->dtype))
       lib_fail(fr, at, b, NULL, "`a` must hold conditions, but it is %s", type_text(fr, x->type));
     Value *r = lib_reduce_with(fr, x, axis, table[i].how);
-    if (i < 2) r->def->body[0]->first->attr[0] = 1; /* NaN wins */
+    if (i < 2) r->def->body[0]->first->nan = 1; /* NaN wins */
     return py_tensor(fr, r);
   }
   return py_none(fr);

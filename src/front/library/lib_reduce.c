@@ -23,7 +23,7 @@ static Op *begin_combine(Front *fr, OpCode code, int k, Value **in, int axis) {
     out[i] = code == OP_SCAN ? t : type_tensor(fr->cx, type_elem(fr->cx, t), rank, shape);
   }
   Op *op = build_op(&fr->b, code, k, in, k, out);
-  op->attr[0] = axis;
+  op->axis = axis;
   Block *body = block_create(fr->func, op);
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < k; i++) block_add_arg(fr->func, body, type_elem(fr->cx, in[i]->type), NULL);
@@ -108,7 +108,7 @@ static Line read_line(Front *fr, const Builtin *b, Span at, int k, Value **in, c
     int32_t n = (int32_t)type_numel(in[i]->type);
     if (l.rank == 1) continue;
     in[i] = build_reshape(&fr->b, in[i], 1, &n);
-    in[i]->def->attr[0] = 1; /* any order will do */
+    in[i]->def->reorder = 1; /* any order will do */
   }
   return l;
 }
@@ -264,7 +264,7 @@ static Py *call_scan(Front *fr, const Builtin *b, Span at, Py **args) {
   int k = read_inputs(fr, b, at, args[0], &in);
   int axis = line_axis(fr, b, at, "scan", args[1], in[0]->type->rank);
   Op *op = combine_by(fr, b, at, OP_SCAN, k, in, axis, args[2]);
-  op->attr[1] = lib_bool(fr, at, b, "reverse", args[3]);
+  op->reverse = lib_bool(fr, at, b, "reverse", args[3]);
   return outputs(fr, args[0], k, op->out);
 }
 
@@ -275,7 +275,7 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
   no_fp8(fr, b, at, x);
   int axis = line_axis(fr, b, at, "scan", args[1], x->type->rank);
   Op *op = combine_with(fr, OP_SCAN, wide_for_sum(fr, x), axis, sum ? COMBINE_ADD : COMBINE_MUL);
-  op->attr[1] = lib_bool(fr, at, b, "reverse", args[2]);
+  op->reverse = lib_bool(fr, at, b, "reverse", args[2]);
   return py_tensor(fr, build_convert(&fr->b, op->out[0], x->type->dtype));
 }
 
@@ -290,8 +290,8 @@ static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py
                "only minor dimension is currently supported: %s sorts dim %d, but `dim` is %s", lib_full_name(fr, b),
                rank - 1, py_describe(fr, dim));
   Op *op = build_op(&fr->b, OP_SORT, 1, &x, 1, &x->type);
-  op->attr[0] = descending;
-  op->attr[1] = bitonic;
+  op->descending = descending;
+  op->bitonic = bitonic;
   return op->out[0];
 }
 

@@ -61,7 +61,7 @@ static Value *reshape(Front *fr, const Builtin *b, Span at, Value *x, int rank, 
     lib_refuse(fr, at, NULL, "reshape() cannot change total number of elements in tensor: it is %s, the new shape %s",
                type_text(fr, x->type), shape_text(fr, rank, shape));
   Value *r = x->type->rank ? build_reshape(&fr->b, x, rank, shape) : sem_splat(fr, x, rank, shape);
-  if (r != x && r->def->code == OP_RESHAPE) r->def->attr[0] = reorder;
+  if (r != x && r->def->code == OP_RESHAPE) r->def->reorder = reorder;
   return r;
 }
 
@@ -198,7 +198,7 @@ static Py *call_squeeze(Front *fr, const Builtin *b, Span at, Py **args) {
 static Value *gather(Front *fr, Value *src, Value *index, int axis) {
   const Type *t = type_with_elem(fr->cx, index->type, type_elem(fr->cx, src->type));
   Op *op = build_op(&fr->b, OP_GATHER, 2, (Value *[]){src, index}, 1, &t);
-  op->attr[0] = axis;
+  op->axis = axis;
   return op->out[0];
 }
 

@@ -116,7 +116,7 @@ Value *sem_cast_value(Front *fr, Span at, Value *v, const Type *to, int rounding
     cannot_cast(fr, at, v, to, "fp8 and integers convert only by way of a float type such as tl.float32");
   if (t == DT_I1) return not_zero(fr, v);
   Value *r = build_convert(b, v, t);
-  if (rounding && r->def && r->def->code == OP_CONVERT) r->def->attr[0] = rounding;
+  if (rounding && r->def && r->def->code == OP_CONVERT) r->def->rounding = rounding;
   return r;
 }
 

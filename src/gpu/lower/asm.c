@@ -128,7 +128,7 @@ static const char *with_numbers(Lower *l, const char *text, const Value *const *
 }
 
 void lower_asm(Lower *l, Op *op) {
-  int pack = (int)op->attr[1] < 1 ? 1 : (int)op->attr[1], n = lower_count(op->out[0]);
+  int pack = (int)op->pack < 1 ? 1 : (int)op->pack, n = lower_count(op->out[0]);
   const char *split = strchr(op->text, '\x1f');
   if (!split) refuse(l, op, "there are no constraints");
   Constraint *c = NEW_N(l->cx->arena, Constraint, MOST);
@@ -169,7 +169,7 @@ void lower_asm(Lower *l, Op *op) {
         in[taken++] = to_register(l, op, op->in[i]->type, register_of(c[results + k].letter), x, share);
       }
     }
-    LaneOp proto = {.code = LANE_ASM, .kind = LK_NONE, .text = text, .is_pure = op->attr[0] != 0, .buffer = -1};
+    LaneOp proto = {.code = LANE_ASM, .kind = LK_NONE, .text = text, .is_pure = op->pure != 0, .buffer = -1};
     LaneOp *done = lane_op_raw(&l->b, proto, taken, in, results, types);
     k = 0;
     for (int i = 0; i < op->out_count; i++) {

@@ -238,7 +238,7 @@ static bool is_last(const Lower *l, const Op *op) {
 
 static Atomic describe(Lower *l, const Op *op) {
   bool rmw = op->code == OP_ATOMIC_RMW;
-  Atomic a = {.op = op, .type = op->in[1]->type, .rmw = rmw ? (RmwKind)op->attr[0] : RMW_XCHG};
+  Atomic a = {.op = op, .type = op->in[1]->type, .rmw = rmw ? (RmwKind)op->kind : RMW_XCHG};
   a.sem = op_sem(op);
   a.scope = op_scope(op);
   a.used = l->uses[op->out[0]->id] > 0;

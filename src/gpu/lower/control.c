@@ -65,7 +65,7 @@ static void lower_for(Lower *l, Op *op) {
   LaneOp *loop = lane_for(b, k, lower_get(l, op->in[0])[0], lower_get(l, op->in[1])[0], lower_get(l, op->in[2])[0],
                           init.n, init.at);
   loop->uniform = !l->divergent;
-  loop->unroll = (uint8_t)(op->attr[1] < 0 ? 0 : op->attr[1] > 255 ? 255 : op->attr[1]);
+  loop->unroll = (uint8_t)(op->unroll < 0 ? 0 : op->unroll > 255 ? 255 : op->unroll);
   unflatten(l, body->args, body->arg_count, loop->body[0]->args);
   Op *end = lower_body(l, body);
   Flat next = flatten(l, end->in, end->in_count);

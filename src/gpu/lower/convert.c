@@ -377,6 +377,6 @@ void lower_convert(Lower *l, Op *op) {
   LaneValue **in = lower_get(l, op->in[0]), **out = lower_array(l, n);
   if (op->code == OP_BITCAST)
     for (int r = 0; r < n; r++) out[r] = bitcast(l, op->in[0]->type, v->type, in[r]);
-  else lower_cast(l, op->in[0]->type->dtype, v->type->dtype, (int)op->attr[0], n, in, out);
+  else lower_cast(l, op->in[0]->type->dtype, v->type->dtype, (int)op->rounding, n, in, out);
   lower_set(l, v, out);
 }

@@ -11,7 +11,7 @@
 
 static int add_site(Lower *l, const Op *op, const char *text, const Value *v) {
   LaneSite site = {
-      .is_assert = op->code == OP_ASSERT, .text = text, .hex = op->code == OP_PRINT && op->attr[0], .span = op->span};
+      .is_assert = op->code == OP_ASSERT, .text = text, .hex = op->code == OP_PRINT && op->hex, .span = op->span};
   if (v) {
     site.types = NEW_N(l->cx->arena, const Type *, 1);
     site.types[0] = v->type;
@@ -111,9 +111,8 @@ static void lower_assert(Lower *l, const Op *op) {
 
 /* An acquire is a fence of each thread, which then meets the others: whichever has seen what it is about has fenced. */
 static void lower_barrier(Lower *l, const Op *op) {
-  if (op->attr[0]) {
-    LaneOp fence = {
-        .code = LANE_FENCE, .kind = LK_NONE, .sem = SEM_ACQUIRE, .scope = (uint8_t)op->attr[1], .buffer = -1};
+  if (op->acquire) {
+    LaneOp fence = {.code = LANE_FENCE, .kind = LK_NONE, .sem = SEM_ACQUIRE, .scope = (uint8_t)op->scope, .buffer = -1};
     lane_op_raw(&l->b, fence, 0, NULL, 0, NULL);
     if (l->divergent) return;
   } else if (l->divergent) {

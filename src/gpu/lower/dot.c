@@ -131,12 +131,12 @@ static Dot dot_make(Lower *l, const Op *op) {
   if (d.mma) layout_mma_type(op, l->fp8, d.types);
   d.kind = lane_kind_of(&(Type){.dtype = d.types[0]});
   d.pack = layout_mma_pack(d.types[0]);
-  if (d.types[0] == DT_F32) d.pieces = (DotPrecision)op->attr[0];
+  if (d.types[0] == DT_F32) d.pieces = (DotPrecision)op->precision;
   d.tile_bits = d.pieces == PRECISION_BF16X3 || d.pieces == PRECISION_BF16X6 ? 4 : 3 + d.pack;
   d.wgmma = can_be_wgmma(l, &d);
   d.n = layout_registers(d.layout);
   bool whole = lower_ring_read(op->in[0]) || lower_ring_read(op->in[1]);
-  d.pending = op->attr[1] && d.wgmma;
+  d.pending = op->async && d.wgmma;
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
   while (!whole && d.chunk_bits > (d.mma ? d.tile_bits : 0) &&
          lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit)

@@ -63,7 +63,7 @@ static LaneValue *half_op(Lower *l, const Op *op, LaneKind k, LaneKind bits, Lan
     case OP_ABS: return lane_2(b, LANE_AND, LK_B32, x[0], HALF(0x7fff));
     case OP_MIN:
     case OP_MAX: {
-      LaneOp proto = {.code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = op->attr[0] != 0};
+      LaneOp proto = {.code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = op->nan != 0};
       return lane_op(b, proto, 2, x);
     }
     default: return NULL;
@@ -113,7 +113,7 @@ static void lower_halves_wide(Lower *l, const Op *op, int n, LaneValue **const *
   for (int i = 0; i < 2; i++) lower_cast(l, t, DT_F32, 0, n, in[i], wide[i]);
   LaneValue **result = lower_array(l, n);
   if (op->code == OP_DIV) {
-    LaneOp proto = {.code = LANE_DIV, .kind = LK_F32, .approx = !op->attr[0]};
+    LaneOp proto = {.code = LANE_DIV, .kind = LK_F32, .approx = !op->rounding};
     for (int r = 0; r < n; r++) result[r] = lane_op(&l->b, proto, 2, (LaneValue *[]){wide[0][r], wide[1][r]});
   } else {
     gpu_math(&l->b, l->target, MATH_FMOD, 2, (Dtype[]){DT_F32, DT_F32}, DT_F32, n,
@@ -208,12 +208,12 @@ static LaneValue *one_register(Lower *l, const Op *op, LaneValue *const *x) {
     case OP_MIN:
     case OP_MAX: {
       LaneOp proto = {
-          .code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = is_float && op->attr[0] && k != LK_F64};
+          .code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = is_float && op->nan && k != LK_F64};
       LaneValue *v = lane_op(b, proto, 2, x);
-      return k == LK_F64 && op->attr[0] ? nan_wins(l, x[0], x[1], v) : v;
+      return k == LK_F64 && op->nan ? nan_wins(l, x[0], x[1], v) : v;
     }
     case OP_DIV:
-      if (is_float) return lower_fdiv(l, k, op->attr[0] != 0, x[0], x[1]);
+      if (is_float) return lower_fdiv(l, k, op->rounding != 0, x[0], x[1]);
       return lower_divide(l, op, k, x[0], x[1]);
     case OP_REM: return lower_remainder(l, op, k, x[0], x[1]);
     default: return NULL;
@@ -224,7 +224,7 @@ static LaneValue *one_register(Lower *l, const Op *op, LaneValue *const *x) {
 
 static void lower_cmp(Lower *l, const Op *op, int n, uint32_t same, LaneValue **const *in, LaneValue **out) {
   const Type *t = op->in[0]->type;
-  CmpPred p = (CmpPred)op->attr[0];
+  CmpPred p = (CmpPred)op->pred;
   LaneValue **x = in[0], **y = in[1];
   LaneKind k = arithmetic_kind(t);
   if (!t->ptr && dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32 &&
@@ -279,7 +279,7 @@ static LaneValue *address(Lower *l, const Op *op, LaneValue *pointer, LaneValue 
 static bool shares_divisors(const Op *op, LaneValue *const *y, int n) {
   uint64_t bits;
   int distinct = 0;
-  if (op->code != OP_DIV || op->out[0]->type->dtype != DT_F32 || op->attr[0]) return false;
+  if (op->code != OP_DIV || op->out[0]->type->dtype != DT_F32 || op->rounding) return false;
   for (int r = 0; r < n; r++) {
     int i = 0;
     while (i < r && y[i] != y[r]) i++;
@@ -303,7 +303,7 @@ static const Op *made_by(const Value *v) {
 /* exp(old - max(old, ..)), or of that times something: one wherever the maximum has not grown. */
 static bool rescales(const Value *v) {
   const Op *op = made_by(v);
-  if (!op || op->code != OP_MATH || (op->attr[0] != MATH_EXP && op->attr[0] != MATH_EXP2)) return false;
+  if (!op || op->code != OP_MATH || (op->fn != MATH_EXP && op->fn != MATH_EXP2)) return false;
   op = made_by(op->in[0]);
   for (int k = 0; op && op->code == OP_MUL && k < 2; k++) {
     const Op *factor = made_by(op->in[k]);
@@ -390,7 +390,7 @@ void lower_math(Lower *l, Op *op) {
     in[k] = lower_get(l, op->in[k]);
   }
   LaneValue **out = lower_array(l, n);
-  gpu_math(&l->b, l->target, (MathFn)op->attr[0], op->in_count, types, op->out[0]->type->dtype, n,
+  gpu_math(&l->b, l->target, (MathFn)op->fn, op->in_count, types, op->out[0]->type->dtype, n,
            (LaneValue *const *const *)in, out);
   lower_set(l, op->out[0], out);
 }

@@ -34,7 +34,7 @@ static uint32_t rename_index(const Renaming *r, uint32_t v) {
 static void gather(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   const Value *src = op->in[0], *index = op->in[1], *out = op->out[0];
-  int axis = (int)op->attr[0];
+  int axis = (int)op->axis;
   LaneKind kind = lane_kind_of(src->type);
   int bits = log2_floor(type_numel(src->type)), shift = lower_kind_shift(kind),
       parts = parts_for(l, (int64_t)1 << (bits + shift));

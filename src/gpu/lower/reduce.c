@@ -252,7 +252,7 @@ void lower_reduce(Lower *l, Op *op) {
   Axis axis;
   s.v = NEW_N(l->cx->arena, LaneValue **, k);
   s.kinds = NEW_N(l->cx->arena, LaneKind, k);
-  s.layout = *lower_axis_operands(l, op, (int)op->attr[0], s.order != BODY_ORDERED, s.v, s.kinds, &axis);
+  s.layout = *lower_axis_operands(l, op, (int)op->axis, s.order != BODY_ORDERED, s.v, s.kinds, &axis);
   s.axis = axis.mask;
   for (int i = 0; i < k; i++) s.v[i] = arena_copy(l->cx->arena, s.v[i], sizeof(LaneValue *) << s.layout.reg_bits);
   take_all(l, &s);

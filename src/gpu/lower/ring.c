@@ -76,15 +76,15 @@ static void make_own(Lower *l, const Op *op, Ring *r) {
   const Layout *layout = layout_ring_user(l->f, op->out[0], OP_RING_LOAD)->out[0]->layout;
   r->own = copies.vector;
   r->bytes = (32 * l->f->num_warps * layout_registers(layout)) << r->place.shift;
-  r->place.buffer = lane_buffer(&l->b, "own ring", r->bytes * (int)op->attr[0], 16);
-  l->out->buffers.at[r->place.buffer].ring = (int)op->attr[0];
+  r->place.buffer = lane_buffer(&l->b, "own ring", r->bytes * (int)op->slots, 16);
+  l->out->buffers.at[r->place.buffer].ring = (int)op->slots;
 }
 
 static void make_ring(Lower *l, const Op *op) {
   Ring *r = lower_ring_of(l, op->out[0]);
   LaneKind kind = lane_kind_of(&(Type){.dtype = op->out[0]->type->dtype});
   int shift = lower_kind_shift(kind);
-  if (op->attr[2]) {
+  if (op->own) {
     r->place = (Place){.kind = kind, .shift = shift};
     make_own(l, op, r);
     return;
@@ -92,11 +92,11 @@ static void make_ring(Lower *l, const Op *op) {
   Readers readers = {.l = l, .ring = op->out[0]};
   tile_walk(l->f->body, find_readers, &readers);
   bool singly = !r->tensor && (shift == 3 || (shift == 2 && readers.across && !readers.groups));
-  F2Map map = lower_tile_map(op->dims, (int)op->attr[1], shift, singly);
+  F2Map map = lower_tile_map(op->dims, (int)op->inner, shift, singly);
   r->place = (Place){.kind = kind, .shift = shift, .map = map};
   r->bytes = 1 << (map.out_bits + r->place.shift);
-  r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->attr[0], 1024);
-  l->out->buffers.at[r->place.buffer].ring = (int)op->attr[0];
+  r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->slots, 1024);
+  l->out->buffers.at[r->place.buffer].ring = (int)op->slots;
 }
 
 LaneValue *lower_slot_begin(Lower *l, const Ring *r, const Value *slot) {
@@ -157,9 +157,9 @@ static void copy_tile(Lower *l, Op *op) {
 static void wait_for_dots(Lower *l, const Op *op) {
   int n = op->in_count ? lower_count(op->in[0]) : 0;
   LaneValue **out = lower_array(l, n), **in = n ? lower_get(l, op->in[0]) : out;
-  lane_wgmma_wait(&l->b, (int)op->attr[0], n, in, out);
+  lane_wgmma_wait(&l->b, (int)op->pending, n, in, out);
   if (n) lower_set(l, op->out[0], out);
-  if (op->attr[0]) return;
+  if (op->pending) return;
   for (int i = 0; i < l->in_flight.n; i++) lane_simple(&l->b, LANE_SHARED_READ, 0, l->in_flight.at[i]);
   l->in_flight.n = 0;
 }
@@ -204,7 +204,7 @@ bool lower_ring_is_loaded(const Lower *l, const Value *ring) {
 /* Whether threads must fence before copies by tensor maps write over what they have read. */
 static bool is_loaded(const Lower *l) { return l->out->maps && lower_ring_is_loaded(l, NULL); }
 
-static void find_shared(Op *op, void *arg) { *(bool *)arg |= op->code == OP_RING && !op->attr[2]; }
+static void find_shared(Op *op, void *arg) { *(bool *)arg |= op->code == OP_RING && !op->own; }
 
 /* Whether threads read what others have copied. */
 static bool has_shared(const Lower *l) {
@@ -214,7 +214,7 @@ static bool has_shared(const Lower *l) {
 }
 
 static void wait_for_copies(Lower *l, const Op *op) {
-  if (has_copies(l)) lane_simple(&l->b, LANE_CP_WAIT, op->attr[0], -1);
+  if (has_copies(l)) lane_simple(&l->b, LANE_CP_WAIT, op->pending, -1);
   if (!has_shared(l)) return;
   if (is_loaded(l) || (l->tmem && has_copies(l))) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(&l->b, false);
@@ -247,7 +247,7 @@ static F2Map map_of(const Ring *r, const Value *v, int *inner) {
   stack_guard();
   const Op *op = v->def;
   if (op->code == OP_RING_READ) {
-    *inner = (int)op->in[0]->def->attr[1];
+    *inner = (int)op->in[0]->def->inner;
     return r->place.map;
   }
   const Type *from = op->in[0]->type, *to = v->type;
@@ -262,7 +262,7 @@ static F2Map map_of(const Ring *r, const Value *v, int *inner) {
 }
 
 bool lower_ring_along(const Value *v, int k) {
-  int inner = (int)lower_ring_read(v)->in[0]->def->attr[1];
+  int inner = (int)lower_ring_read(v)->in[0]->def->inner;
   for (; v->def->code == OP_TRANS; v = v->def->in[0]) k = !k;
   return inner == !k;
 }

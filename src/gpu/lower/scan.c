@@ -242,9 +242,9 @@ static const Op *reduction_of(const Op *op) {
 }
 
 void lower_scan(Lower *l, Op *op) {
-  int k = op->in_count, index = (int)op->attr[0];
+  int k = op->in_count, index = (int)op->axis;
   if (k > MOST) diag_fail(l->cx, op->span ? *op->span : (Span){0}, "a scan of more than %d tensors", MOST);
-  Scan s = {.op = op, .k = k, .reverse = op->attr[1] != 0};
+  Scan s = {.op = op, .k = k, .reverse = op->reverse != 0};
   Axis axis;
   s.x = NEW_N(l->cx->arena, LaneValue **, k);
   s.total = NEW_N(l->cx->arena, LaneValue **, k);
@@ -294,7 +294,7 @@ static const Layout *packed_layout(Lower *l, const Op *op, int pack) {
 }
 
 void lower_map(Lower *l, Op *op) {
-  int pack = op->attr[0] > 1 ? (int)op->attr[0] : 1, n_in = op->in_count, n_out = op->out_count;
+  int pack = op->pack > 1 ? (int)op->pack : 1, n_in = op->in_count, n_out = op->out_count;
   bool scalar = !op->in[0]->type->rank;
   const Layout *layout = scalar ? NULL : packed_layout(l, op, pack);
   int n = scalar ? 1 : layout_registers(layout);

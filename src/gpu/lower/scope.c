@@ -65,7 +65,7 @@ static int64_t tag_of(int64_t region, bool end, bool repeats) {
 }
 
 void lower_scope(Lower *l, Op *op) {
-  record_op(&l->b, LANE_RECORD, 0, NULL, tag_of(op->attr[1], op->attr[0] != 0, instrument_repeats(op)));
+  record_op(&l->b, LANE_RECORD, 0, NULL, tag_of(op->region, op->end != 0, instrument_repeats(op)));
 }
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ static uint64_t float_bits(Dtype t, double v) {
 static LaneValue *constant(Lower *l, const Op *op) {
   const Type *t = op->out[0]->type;
   LaneType type = lane_type_of(t);
-  uint64_t bits = dtype_is_float(t->dtype) ? float_bits(t->dtype, op->number) : (uint64_t)op->attr[0];
+  uint64_t bits = dtype_is_float(t->dtype) ? float_bits(t->dtype, op->number) : (uint64_t)op->value;
   if (type == LT_PRED) bits = bits != 0;
   else if (type == LT_B16) bits &= 0xffff;
   else if (type == LT_B32) bits &= 0xffffffff;
@@ -40,7 +40,7 @@ static LaneValue **fill(Lower *l, const Value *v, LaneValue *x) {
 static LaneValue **arange(Lower *l, const Op *op) {
   const Value *v = op->out[0];
   int n = lower_count(v);
-  LaneValue **regs = lower_array(l, n), *start = lane_i32(&l->b, (int32_t)op->attr[0]);
+  LaneValue **regs = lower_array(l, n), *start = lane_i32(&l->b, (int32_t)op->start);
   for (int r = 0; r < n; r++)
     regs[r] = lane_2(&l->b, LANE_ADD, LK_S32, lower_index(l, v->type, v->layout, r, 0), start);
   return regs;
@@ -106,7 +106,7 @@ static void split(Lower *l, const Op *op) {
 /* Along the axis, the top bit tells the operands apart. */
 static LaneValue **cat(Lower *l, const Op *op) {
   const Value *v = op->out[0];
-  int axis = (int)op->attr[0], n = lower_count(v), shift = layout_dim_shift(v->type, axis);
+  int axis = (int)op->axis, n = lower_count(v), shift = layout_dim_shift(v->type, axis);
   uint32_t top = (layout_dim_mask(v->type, axis) >> shift) + 1;
   uint32_t bit = (top >> 1) << shift;
   LaneValue **regs = lower_array(l, n);
@@ -134,11 +134,11 @@ void lower_shape(Lower *l, Op *op) {
   LaneValue **regs = NULL;
   switch (op->code) {
     case OP_CONST: regs = fill(l, op->out[0], constant(l, op)); break;
-    case OP_PROGRAM_ID: regs = fill(l, op->out[0], l->program[op->attr[0]]); break;
+    case OP_PROGRAM_ID: regs = fill(l, op->out[0], l->program[op->axis]); break;
     case OP_COMPUTES: /* warps that follow those that compute */
       regs = fill(l, op->out[0], lane_setp(&l->b, CMP_LT, LK_S32, l->tid, lane_i32(&l->b, 32 * l->f->num_warps)));
       break;
-    case OP_NUM_PROGRAMS: regs = fill(l, op->out[0], l->programs[op->attr[0]]); break;
+    case OP_NUM_PROGRAMS: regs = fill(l, op->out[0], l->programs[op->axis]); break;
     case OP_ARANGE: regs = arange(l, op); break;
     case OP_SPLAT: regs = fill(l, op->out[0], lower_get(l, op->in[0])[0]); break;
     case OP_JOIN: regs = join(l, op); break;

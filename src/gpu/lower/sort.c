@@ -204,7 +204,7 @@ static void exchange_warps(Lower *l, Sort *s, int k, int bit, LaneValue **other)
 void lower_sort(Lower *l, Op *op) {
   const Value *in = op->in[0], *out = op->out[0];
   const Type *t = in->type;
-  Sort s = {.descending = op->attr[0] != 0, .key = key_of(t)};
+  Sort s = {.descending = op->descending != 0, .key = key_of(t)};
   LaneValue **regs;
   LaneKind kind;
   s.layout = lower_axis_operands(l, op, t->rank - 1, false, &regs, &kind, &s.axis);
@@ -212,7 +212,7 @@ void lower_sort(Lower *l, Op *op) {
   s.v = lower_array(l, s.n);
   LaneValue **other = lower_array(l, s.n);
   for (int r = 0; r < s.n; r++) s.v[r] = to_key(l, &s.key, regs[r]);
-  for (int k = op->attr[1] ? s.axis.n : 1; k <= s.axis.n; k++)
+  for (int k = op->bitonic ? s.axis.n : 1; k <= s.axis.n; k++)
     for (int j = k - 1; j >= 0; j--) {
       const AxisBit *at = &s.axis.at[j];
       if (at->kind == AXIS_REG) exchange_registers(l, &s, k, at->bit);

@@ -68,7 +68,7 @@ static const Layout *plain_layout(Lower *l, const Type *t, int inner) {
 
 void lower_store_box(Lower *l, const Op *op, LowerBox *box) {
   const Value *v = op->in[1];
-  int inner = (int)op->attr[0];
+  int inner = (int)op->inner;
   int64_t bytes = type_numel(v->type) * type_elem_bytes(v->type), most = l->target->budgets->converted_parted,
           room = (bytes < most ? bytes : most) / l->f->num_warps;
   if (!find_box(v->type, v->layout, inner, room, box) &&
@@ -124,7 +124,7 @@ static void find_way(Lower *l, const Op *op, const LowerBox *box, Way *w) {
   LaneBuilder *b = &l->b;
   const Type *t = op->in[1]->type;
   const Layout *layout = box->layout;
-  int inner = (int)op->attr[0];
+  int inner = (int)op->inner;
   uint32_t columns[F2_MAX], column = UINT32_C(1) << layout_dim_shift(t, inner);
   *w = (Way){.box = box, .kind = lane_kind_of(t)};
   w->shift = lower_kind_shift(w->kind);
@@ -202,7 +202,7 @@ void lower_store_tensor(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   const Value *v = op->in[1];
   const Type *t = v->type;
-  int inner = (int)op->attr[0], rank = op->in_count - 2, slot = 0;
+  int inner = (int)op->inner, rank = op->in_count - 2, slot = 0;
   uint32_t column = UINT32_C(1) << layout_dim_shift(t, inner), bits[F2_MAX];
   LowerBox box;
   Way w;

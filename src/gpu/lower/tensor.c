@@ -138,7 +138,7 @@ static void find_wait(Op *op, void *arg) {
 static void name_copied(Op *op, void *arg) {
   Lower *l = arg;
   int64_t most = 0;
-  if (op->code != OP_TENSOR_MAP || !op->attr[0] || op->dim_count < 2 ||
+  if (op->code != OP_TENSOR_MAP || !op->unaligned || op->dim_count < 2 ||
       type_elem_bytes(&(Type){.dtype = op->in[0]->type->dtype}) > 2)
     return;
   for (int i = 1; i <= 2; i++)
@@ -192,7 +192,7 @@ static void make_bars(Op *op, void *arg) {
   const Op *ring = op->in[1]->def;
   LowerRing *r = lower_ring_of(l, ring->out[0]);
   if (r->tensor) return;
-  int slots = (int)ring->attr[0];
+  int slots = (int)ring->slots;
   open_branch(o);
   r->tensor = true;
   r->bars = lane_buffer(b, "barriers", SLOT_BARS * slots, BAR_BYTES);
@@ -314,7 +314,7 @@ static void free_slot(Lower *l, const Op *op) {
 static void drain(Lower *l, const Op *op) {
   LaneBuilder *b = &l->b;
   const LowerRing *r = lower_ring_of(l, op->in[0]);
-  int slots = (int)op->in[0]->def->attr[0];
+  int slots = (int)op->in[0]->def->slots;
   LaneValue *begin[2], *end[2];
   for (int i = 0; i < 2; i++) begin[i] = lower_get(l, op->in[1 + i])[0], end[i] = lower_get(l, op->in[3 + i])[0];
   LaneOp *loop = lane_while(b, 2, begin);

@@ -225,7 +225,7 @@ static void multiply(Lower *l, Dot *d, int from, int steps, LaneValue *const *wo
 /* Whether a wait after the product, in its block, leaves its last group in flight at most. */
 static bool is_waited_for(const Dot *d) {
   for (const Op *op = d->op->next; op; op = op->next)
-    if (op->code == OP_DOT_WAIT) return op->attr[0] <= 1;
+    if (op->code == OP_DOT_WAIT) return op->pending <= 1;
   return false;
 }
 

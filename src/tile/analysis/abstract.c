@@ -142,7 +142,7 @@ static bool affine_binary(const Op *op, const AbstractValue *x, const AbstractVa
   bool cx = is_constant(x, t), cy = is_constant(y, t);
   r->form = FORM_AFFINE;
   if (cx && cy) {
-    r->base = scalar_binary(op->code, t->dtype, (Scalar){.i = x->base}, (Scalar){.i = y->base}, op->attr[0]).i;
+    r->base = scalar_binary(op->code, t->dtype, (Scalar){.i = x->base}, (Scalar){.i = y->base}, op->variant).i;
     return true;
   }
   if (op->code == OP_MUL && (cx || cy)) {
@@ -191,7 +191,7 @@ static bool box_compare(const Op *op, const AbstractValue *x, const AbstractValu
     if (along >= 0) return false;
     along = d, step = s;
   }
-  CmpPred p = (CmpPred)op->attr[0];
+  CmpPred p = (CmpPred)op->pred;
   if (along < 0) {
     bool holds = scalar_cmp(p, t->dtype, (Scalar){.i = x->base}, (Scalar){.i = y->base});
     Range live[MAX_RANK];
@@ -231,8 +231,8 @@ static void elementwise(AbstractState *k, const Op *op, AbstractValue *r) {
   int64_t *out = x && (y || op->in_count == 1) ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0; out && i < n; i++) {
     Scalar a = {.i = x[i]}, b = {.i = y ? y[i] : 0};
-    out[i] = op->code == OP_CMP ? scalar_cmp((CmpPred)op->attr[0], from->dtype, a, b)
-             : y                ? scalar_binary(op->code, t->dtype, a, b, op->attr[0]).i
+    out[i] = op->code == OP_CMP ? scalar_cmp((CmpPred)op->pred, from->dtype, a, b)
+             : y                ? scalar_binary(op->code, t->dtype, a, b, op->variant).i
                                 : scalar_unary(op->code, t->dtype, a).i;
   }
   if (r->form == FORM_DENSE && !t->rank) *r = (AbstractValue){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
@@ -348,7 +348,7 @@ static void reshape(AbstractState *k, const Op *op, AbstractValue *r) {
   const Type *t = op->out[0]->type, *u = op->in[0]->type;
   const AbstractValue *x = abstract_of(k, op->in[0]);
   int from[MAX_RANK], at = 0;
-  bool ones = !op->attr[0];
+  bool ones = !op->reorder;
   for (int d = 0; d < t->rank && ones; d++) { /* dims of one element come and go */
     while (at < u->rank && u->shape[at] == 1 && t->shape[d] != 1) at++;
     if (at < u->rank && u->shape[at] == t->shape[d]) from[d] = at++;
@@ -363,7 +363,7 @@ static void reshape(AbstractState *k, const Op *op, AbstractValue *r) {
     r->arg = x->arg;
   } else if (ones && at == u->rank && t->rank && u->rank) {
     move_dims(k, op, r, from);
-  } else if (!op->attr[0]) {
+  } else if (!op->reorder) {
     const int64_t *e = abstract_elements(k, x, u, 0);
     int64_t *out = e ? dense_result(k, op->out[0], r) : NULL;
     if (out) memcpy(out, e, sizeof *e * (size_t)type_numel(t));
@@ -405,7 +405,7 @@ static bool gather_lines(AbstractState *k, const Op *op) {
  * the results have is there already. */
 static void along_axis(AbstractState *k, const Op *op) {
   const Type *t = op->in[0]->type;
-  int n = op->in_count, axis = (int)op->attr[0];
+  int n = op->in_count, axis = (int)op->axis;
   bool scans = op->code == OP_SCAN, needed = false;
   for (int i = 0; i < n; i++) needed |= k->needed[op->out[i]->id];
   if (!needed || n > 3 || type_numel(t) > DENSE_MOST || !gather_lines(k, op)) return;
@@ -415,7 +415,7 @@ static void along_axis(AbstractState *k, const Op *op) {
   for (int64_t line = 0, lines = type_numel(t) / length; line < lines; line++) {
     int64_t first = line / inner * length * inner + line % inner, so_far[3], next[3];
     for (int64_t j = 0; j < length; j++) {
-      int64_t at = first + (scans && op->attr[1] ? length - 1 - j : j) * inner;
+      int64_t at = first + (scans && op->reverse ? length - 1 - j : j) * inner;
       for (int i = 0; i < n; i++) next[i] = k->lines[i][at];
       if (!j) memcpy(so_far, next, sizeof so_far);
       else if (k->steps > k->budget || !apply_body(k, op->body[0], n, so_far, next, so_far)) return;
@@ -434,7 +434,7 @@ static void reduce_live(AbstractState *k, const Op *op) {
   for (int i = 0; i < op->out_count; i++) {
     AbstractValue r = abstract_unknown(op->out[i]->type), *x = abstract_of(k, op->in[i]);
     for (int d = 0, to = 0; d < op->in[i]->type->rank; d++)
-      if (d != op->attr[0]) r.live[to++] = x->live[d];
+      if (d != op->axis) r.live[to++] = x->live[d];
     *abstract_of(k, op->out[i]) = r;
   }
 }
@@ -461,11 +461,11 @@ void abstract_op(AbstractState *k, const Op *op) {
   k->skips_elements = !k->needed[op->out[0]->id];
   switch (op->code) {
     case OP_CONST:
-      if (is_int(t)) r = abstract_int(t, op->attr[0]);
+      if (is_int(t)) r = abstract_int(t, op->value);
       break;
-    case OP_PROGRAM_ID: r = abstract_int(t, k->program[op->attr[0]]); break;
-    case OP_NUM_PROGRAMS: r = abstract_int(t, k->grid[op->attr[0]]); break;
-    case OP_ARANGE: r.form = FORM_AFFINE, r.base = op->attr[0], r.step[0] = 1; break;
+    case OP_PROGRAM_ID: r = abstract_int(t, k->program[op->axis]); break;
+    case OP_NUM_PROGRAMS: r = abstract_int(t, k->grid[op->axis]); break;
+    case OP_ARANGE: r.form = FORM_AFFINE, r.base = op->start, r.step[0] = 1; break;
     case OP_SPLAT: splat(k, op, &r); break;
     case OP_BROADCAST:
       for (int d = 0; d < t->rank; d++) from[d] = d;
@@ -476,7 +476,7 @@ void abstract_op(AbstractState *k, const Op *op) {
         splat(k, op, &r);
         break;
       }
-      for (int d = 0; d < t->rank; d++) from[d] = d < op->attr[0] ? d : d == op->attr[0] ? -1 : d - 1;
+      for (int d = 0; d < t->rank; d++) from[d] = d < op->axis ? d : d == op->axis ? -1 : d - 1;
       move_dims(k, op, &r, from);
       break;
     case OP_TRANS:

@@ -178,7 +178,7 @@ static int64_t equal_results(const Type *t, const AxisInfo *runs, const AxisInfo
 static AxisInfo of_cmp(const Op *op, const AxisInfo *x, const AxisInfo *y) {
   const Type *t = op->in[0]->type;
   AxisInfo f = unknown(op->out[0]->type);
-  CmpPred p = (CmpPred)op->attr[0];
+  CmpPred p = (CmpPred)op->pred;
   for (int d = 0; d < rank_of(t); d++) {
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
     if (t->ptr) continue;
@@ -302,7 +302,7 @@ static AxisInfo of_reshape(const Op *op, const AxisInfo *x) {
   AxisInfo f = unknown(to);
   f.non_negative = x->non_negative;
   for (int d = 0; d < rank_of(to); d++) f.divisible[d] = all;
-  if (op->attr[0]) return f; /* in any order */
+  if (op->reorder) return f; /* in any order */
   int i = from->rank - 1, d = to->rank - 1;
   for (;; i--, d--) { /* from the last dim on, those that are kept as they are */
     while (d >= 0 && to->shape[d] == 1) d--;
@@ -333,7 +333,7 @@ static AxisInfo of_shape(const Op *op, int result) {
       }
       return f;
     case OP_EXPAND_DIMS: {
-      int axis = (int)op->attr[0];
+      int axis = (int)op->axis;
       for (int d = 0; d < to->rank; d++) {
         int i = d - (d > axis);
         f.divisible[d] = d == axis ? all : x.divisible[i];
@@ -379,9 +379,9 @@ static AxisInfo of_hint(const Op *op) {
   AxisInfo f = axis_info_of(op->in[0]);
   for (int d = 0; d < rank_of(t) && d < op->dim_count; d++) {
     int64_t v = op->dims[d], dim = dim_of(t, d);
-    if (op->attr[0] == HINT_DIVISIBLE) {
+    if (op->kind == HINT_DIVISIBLE) {
       f.divisible[d] = most(f.divisible[d], power_in(v));
-    } else if (op->attr[0] == HINT_CONTIGUOUS) {
+    } else if (op->kind == HINT_CONTIGUOUS) {
       v = gcd(v, dim);
       if (v <= f.contiguous[d]) continue;
       f.divisible[d] = starts(t, &f, d, v);
@@ -515,13 +515,13 @@ static void visit_op(Walker *w, Op *op) {
     const Type *t = op->out[i]->type;
     if (!has_axis_info(t)) continue;
     AxisInfo f = unknown(t);
-    if (op->code == OP_CONST) f = of_const(t, op->attr[0]);
+    if (op->code == OP_CONST) f = of_const(t, op->value);
     else if (op->code == OP_PROGRAM_ID || op->code == OP_NUM_PROGRAMS || op->code == OP_HISTOGRAM)
       f.non_negative = op->code == OP_HISTOGRAM ? SIGN_KNOWN : SIGN_INDEX;
     else if (op->code == OP_ARANGE) {
-      f.divisible[0] = power_in(op->attr[0]);
+      f.divisible[0] = power_in(op->start);
       f.contiguous[0] = t->shape[0];
-      if (op->attr[0] >= 0) f.non_negative = SIGN_INDEX;
+      if (op->start >= 0) f.non_negative = SIGN_INDEX;
     } else if (op_info[op->code].group == GROUP_SHAPE) f = of_shape(op, i);
     else if (op_is_elementwise(op)) f = of_elementwise(op);
     else if (op->code == OP_HINT) f = of_hint(op);

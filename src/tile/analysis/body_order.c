@@ -93,7 +93,7 @@ static bool look_up(AbstractValue *k, const Value *v, uint64_t *state, Scalar *o
   if (v->type->ptr || v->type->rank) return false;
   Dtype t = v->type->dtype;
   if (v->def && v->def->code == OP_CONST)
-    *out = dtype_is_float(t) ? (Scalar){.f = v->def->number} : (Scalar){.i = v->def->attr[0]};
+    *out = dtype_is_float(t) ? (Scalar){.f = v->def->number} : (Scalar){.i = v->def->value};
   else *out = draw(t, true, state);
   return know(k, v, *out);
 }
@@ -121,15 +121,15 @@ static bool evaluate(const Op *op, AbstractValue *k, uint64_t *state) {
     case OP_SHR:
     case OP_MIN:
     case OP_MAX:
-    case OP_MULHI: out = scalar_binary(op->code, t, in[0], in[1], op->attr[0]); break;
+    case OP_MULHI: out = scalar_binary(op->code, t, in[0], in[1], op->variant); break;
     case OP_NEG:
     case OP_NOT:
     case OP_ABS: out = scalar_unary(op->code, t, in[0]); break;
     case OP_FMA: out = scalar_fma(t, in[0], in[1], in[2]); break;
-    case OP_MATH: out = scalar_math((MathFn)op->attr[0], types, t, in); break;
-    case OP_CMP: out = (Scalar){.i = scalar_cmp((CmpPred)op->attr[0], types[0], in[0], in[1])}; break;
+    case OP_MATH: out = scalar_math((MathFn)op->fn, types, t, in); break;
+    case OP_CMP: out = (Scalar){.i = scalar_cmp((CmpPred)op->pred, types[0], in[0], in[1])}; break;
     case OP_SELECT: out = in[0].i & 1 ? in[1] : in[2]; break;
-    case OP_CONVERT: out = scalar_convert(types[0], t, (int)op->attr[0], in[0]); break;
+    case OP_CONVERT: out = scalar_convert(types[0], t, (int)op->rounding, in[0]); break;
     case OP_BITCAST: out = scalar_bitcast(types[0], t, in[0]); break;
     default: return false;
   }

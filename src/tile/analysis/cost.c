@@ -169,7 +169,7 @@ static void walk_memory(Walk *w, const Op *op) {
   const Type *t = op->in[0]->type;
   if (!load && !store) {
     count(w, COST_ATOMIC, range_volume(inside, t));
-    bool adds = op->code == OP_ATOMIC_RMW && op->attr[0] == RMW_ADD && dtype_is_float(op->in[1]->type->dtype);
+    bool adds = op->code == OP_ATOMIC_RMW && op->kind == RMW_ADD && dtype_is_float(op->in[1]->type->dtype);
     if (adds) count(w, COST_ADD, range_volume(inside, t));
   }
   if (!op->out_count) return;
@@ -189,7 +189,7 @@ static void walk_memory(Walk *w, const Op *op) {
 /* What a function of math.def counts as; COST_KINDS: nothing. */
 static CostKind math_kind(const Op *op) {
   if (!dtype_is_float(op->out[0]->type->dtype) || !dtype_is_float(op->in[0]->type->dtype)) return COST_INTEGER;
-  switch ((MathFn)op->attr[0]) {
+  switch ((MathFn)op->fn) {
     case MATH_ABS:
     case MATH_FLOOR:
     case MATH_CEIL:
@@ -280,13 +280,13 @@ static void walk_dot(Walk *w, const Op *op) {
              a[r - 1].hi < b[r - 2].hi ? a[r - 1].hi : b[r - 2].hi};
   int64_t products = k.hi > k.lo ? n * (k.hi - k.lo) : 0;
   Dtype d = t->dtype;
-  DotType type = d == DT_F64                     ? DOT_F64
-                 : d == DT_F16                   ? DOT_F16
-                 : d == DT_BF16                  ? DOT_BF16
-                 : dtype_is_fp8(d)               ? DOT_F8
-                 : dtype_is_int(d)               ? DOT_I8
-                 : op->attr[0] == PRECISION_IEEE ? DOT_F32
-                                                 : DOT_TF32;
+  DotType type = d == DT_F64                       ? DOT_F64
+                 : d == DT_F16                     ? DOT_F16
+                 : d == DT_BF16                    ? DOT_BF16
+                 : dtype_is_fp8(d)                 ? DOT_F8
+                 : dtype_is_int(d)                 ? DOT_I8
+                 : op->precision == PRECISION_IEEE ? DOT_F32
+                                                   : DOT_TF32;
   count(w, COST_DOT, products);
   count(w, DOTS + (int)type, products);
 }
@@ -304,7 +304,7 @@ static void walk_body(Walk *w, const Op *op, int64_t times) {
 static void walk_axis(Walk *w, const Op *op) {
   const Type *t = op->in[0]->type;
   const Range *live = abstract_of(&w->k, op->in[0])->live;
-  int64_t n = range_volume(live, t), along = live[op->attr[0]].hi - live[op->attr[0]].lo;
+  int64_t n = range_volume(live, t), along = live[op->axis].hi - live[op->axis].lo;
   abstract_op(&w->k, op);
   walk_body(w, op, n ? n - n / along : 0);
 }
@@ -436,7 +436,7 @@ static void walk_op(Walk *w, const Op *op) {
     case OP_SCAN: walk_axis(w, op); return;
     case OP_MAP:
       abstract_op(&w->k, op);
-      walk_body(w, op, type_numel(op->in[0]->type) / (op->attr[0] > 0 ? op->attr[0] : 1));
+      walk_body(w, op, type_numel(op->in[0]->type) / (op->pack > 0 ? op->pack : 1));
       return;
     case OP_ASM: remark(w, COST_NOTE_ASM, op); break;
     default: break;

@@ -103,7 +103,7 @@ static void take_apart(Address *a, Part p, int depth) {
     case OP_ADD: take_sum(a, p, op->in[0], op->in[1], 1, depth + 1); return;
     case OP_SUB: take_sum(a, p, op->in[0], op->in[1], -1, depth + 1); return;
     case OP_MUL: take_product(a, p, op->in[0], op->in[1], depth + 1); return;
-    case OP_ARANGE: add_bytes(a, &p, op->attr[0]); break;
+    case OP_ARANGE: add_bytes(a, &p, op->start); break;
     case OP_BROADCAST:
     case OP_EXPAND_DIMS:
     case OP_RESHAPE:

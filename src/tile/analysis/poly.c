@@ -313,13 +313,13 @@ bool poly_dims(const Op *op, const int *dims, int *out) {
     case OP_SPLAT: return true;
     case OP_BROADCAST: memcpy(out, dims, sizeof *out * (size_t)from->rank); return true;
     case OP_EXPAND_DIMS:
-      for (int d = 0; d < from->rank; d++) out[d] = dims[d + (d >= op->attr[0])];
+      for (int d = 0; d < from->rank; d++) out[d] = dims[d + (d >= op->axis)];
       return true;
     case OP_TRANS:
       for (int d = 0; d < to->rank; d++) out[op->dims[d]] = dims[d];
       return true;
     case OP_RESHAPE: /* dims of size 1 come and go */
-      if (op->attr[0]) return false;
+      if (op->reorder) return false;
       for (int d = 0; d < from->rank; d++) {
         out[d] = 0;
         if (from->shape[d] == 1) continue;
@@ -421,10 +421,10 @@ static const Poly *of_integer(PolySpace *s, Value *v, const int *dims) {
   Op *op = v->def;
   int64_t c;
   switch (op->code) {
-    case OP_CONST: return poly_int(s, op->attr[0]);
+    case OP_CONST: return poly_int(s, op->value);
     case OP_ARANGE:
-      if (op->attr[1] - op->attr[0] == 1) return poly_int(s, op->attr[0]);
-      return poly_add(s, poly_int(s, op->attr[0]), of_atom(s, atom_of_index(s, dims[0])));
+      if (op->end - op->start == 1) return poly_int(s, op->start);
+      return poly_add(s, poly_int(s, op->start), of_atom(s, atom_of_index(s, dims[0])));
     case OP_ADD: return poly_add(s, poly_of(s, op->in[0], dims), poly_of(s, op->in[1], dims));
     case OP_SUB: return poly_sub(s, poly_of(s, op->in[0], dims), poly_of(s, op->in[1], dims));
     case OP_MUL: return poly_mul(s, poly_of(s, op->in[0], dims), poly_of(s, op->in[1], dims));
@@ -553,7 +553,7 @@ Value *poly_build(PolySpace *s, Builder *b, const Poly *x, Dtype t, bool top) {
 static void print_value(Buf *out, const Value *v) {
   const Op *op = v->def;
   if (v->name) buf_puts(out, v->name);
-  else if (op && op->code == OP_PROGRAM_ID) buf_printf(out, "program_id(%d)", (int)op->attr[0]);
+  else if (op && op->code == OP_PROGRAM_ID) buf_printf(out, "program_id(%d)", (int)op->axis);
   else if (op) buf_printf(out, "%s", op_info[op->code].name);
   else buf_puts(out, "carried");
 }

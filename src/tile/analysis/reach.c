@@ -174,14 +174,14 @@ static int op_span(Reach *s, Value *v, const int8_t *map) {
   }
   switch (op->code) {
     case OP_CONST: {
-      int64_t n = t->dtype == DT_I1 && !t->ptr ? op->attr[0] != 0 : op->attr[0];
+      int64_t n = t->dtype == DT_I1 && !t->ptr ? op->value != 0 : op->value;
       if (t->ptr || !dtype_is_int(t->dtype) || n == INT64_MIN) return whole_type(s, t);
       return number(s, n, n);
     }
     case OP_PROGRAM_ID:
-      return step(s, (SpanStep){.code = SPAN_LOOP, .in = {number(s, 0, 0), programs(s, op->attr[0]), number(s, 1, 1)}});
-    case OP_NUM_PROGRAMS: return programs(s, op->attr[0]);
-    case OP_ARANGE: return number(s, op->attr[0], op->attr[0] + t->shape[0] - 1);
+      return step(s, (SpanStep){.code = SPAN_LOOP, .in = {number(s, 0, 0), programs(s, op->axis), number(s, 1, 1)}});
+    case OP_NUM_PROGRAMS: return programs(s, op->axis);
+    case OP_ARANGE: return number(s, op->start, op->start + t->shape[0] - 1);
     case OP_RESHAPE:
     case OP_SORT: return span_of(s, op->in[0], anywhere);
     case OP_GATHER: return span_of(s, op->in[0], anywhere);
@@ -308,7 +308,7 @@ static void comparisons_of(Reach *s, Value *mask, const int8_t *map, Comparisons
     view_map(op, m);
     for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
     comparisons_of(s, op->in[0], inner, out);
-  } else if (op->code == OP_CMP && op->attr[0] >= CMP_LT && op->attr[0] <= CMP_GE && !op->in[0]->type->ptr &&
+  } else if (op->code == OP_CMP && op->pred >= CMP_LT && op->pred <= CMP_GE && !op->in[0]->type->ptr &&
              dtype_is_int(op->in[0]->type->dtype) && op->in[0]->type->dtype != DT_U64) {
     Comparison c = {.op = op};
     memcpy(c.map, map, sizeof c.map);
@@ -322,7 +322,7 @@ static void narrow_by(Reach *s, Value *mask, const int8_t *map) {
   for (int i = 0; i < found.n; i++) {
     Op *op = found.at[i].op;
     const int8_t *at = found.at[i].map;
-    bool below = op->attr[0] == CMP_LT || op->attr[0] == CMP_LE, equal = op->attr[0] == CMP_LE || op->attr[0] == CMP_GE;
+    bool below = op->pred == CMP_LT || op->pred == CMP_LE, equal = op->pred == CMP_LE || op->pred == CMP_GE;
     int x = span_of(s, op->in[0], at), y = span_of(s, op->in[1], at);
     narrow(s, op->in[0], at, below, equal, y);
     narrow(s, op->in[1], at, !below, equal, x);

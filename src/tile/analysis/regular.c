@@ -74,7 +74,7 @@ static bool read_comparison(Reading *r, Value *v, const int *dims) {
   const Op *op = v->def;
   const Poly *x = poly_of(s, op->in[0], dims), *y = poly_of(s, op->in[1], dims), *difference = NULL;
   if (!x || !y) return refuse(r, "its mask is no bound of an index");
-  switch ((CmpPred)op->attr[0]) {
+  switch ((CmpPred)op->pred) {
     case CMP_LT: difference = poly_sub(s, y, x); break;
     case CMP_GT: difference = poly_sub(s, x, y); break;
     case CMP_LE: difference = poly_add(s, poly_sub(s, y, x), poly_int(s, 1)); break;
@@ -246,7 +246,7 @@ static bool add_conditions(Reading *r) {
 
 static bool is_zero(const Value *v) {
   while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
-  return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
+  return v->def && v->def->code == OP_CONST && v->def->value == 0 && v->def->number == 0;
 }
 
 static bool can_be_read(Reading *r) {

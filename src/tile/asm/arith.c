@@ -113,7 +113,7 @@ static Value *extreme(Asm *x, const AsmInst *i, Dtype d, Value *a, Value *b) {
   Value *p = a, *q = b;
   if (asm_has(i, "abs")) p = build_unary(x->b, OP_ABS, a), q = build_unary(x->b, OP_ABS, b);
   Value *r = asm_2(x, asm_code(i) == ASMI_MIN ? OP_MIN : OP_MAX, p, q);
-  r->def->attr[0] = asm_has(i, "NaN");
+  r->def->nan = asm_has(i, "NaN");
   if (xorsign) {
     Dtype u = bits_of(d);
     Value *signs = asm_2(x, OP_XOR, asm_as(x, a, u), asm_as(x, b, u));

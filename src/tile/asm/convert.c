@@ -64,7 +64,7 @@ static bool is_half(Dtype d) { return d == DT_F16 || d == DT_BF16; }
 /* f32 to a half, down or up: towards zero, and one step away from it where that was not enough. */
 static Value *half_outwards(Asm *x, Value *v, Dtype d, bool up) {
   Value *near = build_convert(x->b, v, d);
-  near->def->attr[0] = 1;
+  near->def->rounding = 1;
   Value *back = build_convert(x->b, near, DT_F32);
   Value *short_of = build_cmp(x->b, up ? CMP_LT : CMP_GT, back, v);
   Value *bits = asm_as(x, near, DT_U16);
@@ -94,7 +94,7 @@ static Value *to_float(Asm *x, const AsmInst *i, Value *v, Dtype d) {
   }
   if (is_half(from) && is_half(d)) v = build_convert(x->b, v, DT_F32);
   Value *r = build_convert(x->b, v, d);
-  r->def->attr[0] = asm_has(i, "rz");
+  r->def->rounding = asm_has(i, "rz");
   return r;
 }
 

@@ -130,7 +130,7 @@ static void expand_map(Asm *x, const char *text, const Constraint *c, int result
   const Type **types = NEW_N(cx->arena, const Type *, op->out_count + 1);
   for (int i = 0; i < op->out_count; i++) types[i] = op->out[i]->type;
   Op *map = build_op(x->b, OP_MAP, op->in_count, op->in, op->out_count, types);
-  map->attr[0] = group;
+  map->pack = group;
   Block *body = block_create(f, map);
   Value **in = NEW_N(cx->arena, Value *, op->in_count * pack + 1),
         **out = NEW_N(cx->arena, Value *, op->out_count * pack);
@@ -153,7 +153,7 @@ static void expand(Func *f, Op *op) {
   for (int i = 0; i < op->in_count; i++) op->in[i] = value_replacement(op->in[i]);
   Builder b = {.func = f, .block = op->block, .before = op, .span = op->span};
   Asm x = {.b = &b, .op = op, .shape = op->out[0]->type};
-  int pack = op->attr[1] < 1 ? 1 : (int)op->attr[1], results = 0, operands = 0;
+  int pack = op->pack < 1 ? 1 : (int)op->pack, results = 0, operands = 0;
   const char *split = strchr(op->text, '\x1f');
   if (!split) asm_refuse(&x, "there are no constraints");
   Constraint c[MOST];

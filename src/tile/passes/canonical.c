@@ -26,7 +26,7 @@ static Value *uniform(Builder *b, Value *v) {
   if (!v->type->rank) return v;
   switch (v->def->code) {
     case OP_SPLAT: return value_replacement(v->def->in[0]);
-    case OP_CONST: return build_int(b, type_elem(b->func->cx, v->type), v->def->attr[0]);
+    case OP_CONST: return build_int(b, type_elem(b->func->cx, v->type), v->def->value);
     case OP_CONVERT: return build_convert(b, uniform(b, v->def->in[0]), v->type->dtype);
     default: return uniform(b, v->def->in[0]);
   }

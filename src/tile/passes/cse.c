@@ -34,14 +34,14 @@ static bool commutes(const Op *op) {
     case OP_MIN:
     case OP_MAX:
     case OP_MULHI: return true;
-    case OP_CMP: return op->attr[0] == CMP_EQ || op->attr[0] == CMP_NE;
+    case OP_CMP: return op->pred == CMP_EQ || op->pred == CMP_NE;
     default: return false;
   }
 }
 
 static bool is_candidate(const Op *op) {
   if (op->body[0] || op->out_count == 0) return false;
-  return op_info[op->code].effect == EFFECT_PURE || (op->code == OP_ASM && op->attr[0]);
+  return op_info[op->code].effect == EFFECT_PURE || (op->code == OP_ASM && op->pure);
 }
 
 static uint64_t mix(uint64_t h, uint64_t v) {

@@ -70,7 +70,7 @@ static bool has_effect(const Op *op) {
     if (type_numel(op->in[i]->type) == 0) return false;
   switch (op_info[op->code].effect) {
     case EFFECT_WRITE: return true;
-    case EFFECT_SIDE: return op->code != OP_ASM || !op->attr[0];
+    case EFFECT_SIDE: return op->code != OP_ASM || !op->pure;
     case EFFECT_READ: return op_is_volatile(op);
     default: return false;
   }

@@ -37,7 +37,7 @@ static Op *fold_combine(Builder *b, Op *op) {
   const Type *t = op->in[0]->type;
   Op *before = op->prev, *next = op->next;
   Block *block = op->block;
-  if (t->shape[op->attr[0]] != 1) return next;
+  if (t->shape[op->axis] != 1) return next;
   for (int i = 0; i < op->out_count; i++) {
     const Type *to = op->out[i]->type;
     value_replace(op->out[i], build_reshape(b, op->in[i], to->rank, to->shape));

@@ -14,7 +14,7 @@ static bool is_int(const Type *t) { return !t->ptr && dtype_is_int(t->dtype); }
 static bool is_float(const Type *t) { return !t->ptr && dtype_is_float(t->dtype); }
 
 static Scalar const_scalar(const Value *v) {
-  return is_float(v->type) ? (Scalar){.f = v->def->number} : (Scalar){.i = v->def->attr[0]};
+  return is_float(v->type) ? (Scalar){.f = v->def->number} : (Scalar){.i = v->def->value};
 }
 
 static Value *build_scalar(Builder *b, const Type *t, Scalar s) {
@@ -32,9 +32,9 @@ static bool compute(const Op *op, Scalar *result) {
     case OP_NOT:
     case OP_ABS: *result = scalar_unary(op->code, x->dtype, in[0]); return true;
     case OP_FMA: *result = scalar_fma(x->dtype, in[0], in[1], in[2]); return true;
-    case OP_CMP: result->i = scalar_cmp((CmpPred)op->attr[0], x->dtype, in[0], in[1]); return true;
+    case OP_CMP: result->i = scalar_cmp((CmpPred)op->pred, x->dtype, in[0], in[1]); return true;
     case OP_SELECT: *result = in[0].i ? in[1] : in[2]; return true;
-    case OP_CONVERT: *result = scalar_convert(x->dtype, to->dtype, (int)op->attr[0], in[0]); return true;
+    case OP_CONVERT: *result = scalar_convert(x->dtype, to->dtype, (int)op->rounding, in[0]); return true;
     case OP_BITCAST:
       if (to->ptr) return false;
       *result = scalar_bitcast(x->dtype, to->dtype, in[0]);
@@ -42,13 +42,13 @@ static bool compute(const Op *op, Scalar *result) {
     case OP_MATH: {
       Dtype types[4];
       for (int i = 0; i < op->in_count && i < 4; i++) types[i] = op->in[i]->type->dtype;
-      bool by_order = op->attr[0] == MATH_JN || op->attr[0] == MATH_YN; /* takes time in proportion to the order */
+      bool by_order = op->fn == MATH_JN || op->fn == MATH_YN; /* takes time in proportion to the order */
       if (by_order && in[0].i > 1000) return false;
-      *result = scalar_math((MathFn)op->attr[0], types, to->dtype, in);
+      *result = scalar_math((MathFn)op->fn, types, to->dtype, in);
       return true;
     }
     case OP_ADDPTR: return false;
-    default: *result = scalar_binary(op->code, x->dtype, in[0], in[1], op->attr[0]); return true;
+    default: *result = scalar_binary(op->code, x->dtype, in[0], in[1], op->variant); return true;
   }
 }
 
@@ -77,7 +77,7 @@ static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
   if (int_const(v, &c)) return *low = *high = c, v->type->dtype != DT_U64 || c >= 0;
   if (!op || depth == 0) return false;
   switch (op->code) {
-    case OP_ARANGE: *low = op->attr[0], *high = op->attr[1] - 1; return true;
+    case OP_ARANGE: *low = op->start, *high = op->end - 1; return true;
     case OP_PROGRAM_ID: *low = 0, *high = INT32_MAX - 1; return true;
     case OP_NUM_PROGRAMS: *low = 1, *high = INT32_MAX; return true;
     case OP_SPLAT:
@@ -225,10 +225,10 @@ static Value *fold_cmp(Builder *b, Op *op) {
   Value *x = op->in[0], *y = op->in[1];
   if (is_const(x) && !is_const(y)) { /* the constant goes to the right */
     op->in[0] = y, op->in[1] = x;
-    op->attr[0] = mirrored((CmpPred)op->attr[0]);
+    op->pred = mirrored((CmpPred)op->pred);
     x = op->in[0], y = op->in[1];
   }
-  CmpPred p = (CmpPred)op->attr[0];
+  CmpPred p = (CmpPred)op->pred;
   const Type *t = op->out[0]->type;
   if (x == y && !is_float(x->type)) return build_int(b, t, p == CMP_EQ || p == CMP_LE || p == CMP_GE);
   int64_t xl, xh, yl, yh, c;
@@ -262,7 +262,7 @@ static Value *fold_not(Builder *b, Value *x) {
   if (!def) return NULL;
   if (def->code == OP_NOT) return value_replacement(def->in[0]);
   if (def->code != OP_CMP || x->type->dtype != DT_I1) return NULL;
-  CmpPred p = (CmpPred)def->attr[0];
+  CmpPred p = (CmpPred)def->pred;
   /* not (x < y) is x >= y only where no NaN can be */
   if (is_float(def->in[0]->type) && p != CMP_EQ && p != CMP_NE) return NULL;
   static const CmpPred opposite[] = {CMP_NE, CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT};

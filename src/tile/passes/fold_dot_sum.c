@@ -17,7 +17,7 @@ static void count_uses(Op *op, void *arg) {
 
 static bool is_zero(const Value *v) {
   return v->def && v->def->code == OP_CONST && v->def->number == 0 &&
-         (dtype_is_float(v->type->dtype) || v->def->attr[0] == 0);
+         (dtype_is_float(v->type->dtype) || v->def->value == 0);
 }
 
 static bool sums_exactly_so(Dtype t) { return t == DT_F32 || t == DT_F64 || (dtype_is_int(t) && dtype_bits(t) >= 32); }

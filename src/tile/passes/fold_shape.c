@@ -6,7 +6,7 @@
 
 Value *const_like(Builder *b, const Type *t, const Value *constant) {
   const Op *op = constant->def;
-  return dtype_is_float(t->dtype) ? build_float(b, t, op->number) : build_int(b, t, op->attr[0]);
+  return dtype_is_float(t->dtype) ? build_float(b, t, op->number) : build_int(b, t, op->value);
 }
 
 /* The scalar that every element of v is, or NULL. */
@@ -91,7 +91,7 @@ Value *fold_shape(Builder *b, Op *op) {
       return fold_uniform(b, op);
     case OP_RESHAPE:
       if (x->type == t) return x;
-      if (def && def->code == OP_RESHAPE && !op->attr[0] && !def->attr[0])
+      if (def && def->code == OP_RESHAPE && !op->reorder && !def->reorder)
         return build_reshape(b, value_replacement(def->in[0]), t->rank, t->shape);
       return fold_uniform(b, op);
     case OP_TRANS: {

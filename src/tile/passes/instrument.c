@@ -36,7 +36,7 @@ static const char *called(Func *f, const char *what, const Op *op) {
 static void put(Func *f, Block *block, Op *before, bool end, const char *name, const Span *span) {
   Builder b = {.func = f, .block = block, .before = before, .span = span};
   Op *op = build_op(&b, OP_SCOPE, 0, NULL, 0, NULL);
-  op->attr[0] = end;
+  op->end = end;
   op->text = name;
   instrument_region(f->cx, f->instrument, name, span, true);
 }
@@ -97,7 +97,7 @@ void tile_instrument_check(Func *f) {
 
 static void number(Op *op, void *arg) {
   Func *f = arg;
-  if (op->code == OP_SCOPE) op->attr[1] = instrument_region(f->cx, f->instrument, op->text, op->span, false);
+  if (op->code == OP_SCOPE) op->region = instrument_region(f->cx, f->instrument, op->text, op->span, false);
 }
 
 void tile_instrument(Func *f) {

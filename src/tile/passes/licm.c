@@ -32,7 +32,7 @@ static void visit_block(Block *block) {
   for (Op *op = block->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(op->body[i]);
-    if (op->code == OP_FOR && !(op->attr[2] & LOOP_NO_LICM)) hoist(op->body[0], op);
+    if (op->code == OP_FOR && !(op->flags & LOOP_NO_LICM)) hoist(op->body[0], op);
     if (op->code == OP_WHILE)
       for (int i = 0; i < 2; i++) hoist(op->body[i], op);
   }

@@ -59,7 +59,7 @@ static void check(Tracker *t, const Value *v, Value *mask, const char *use) {
   Value *note = note_of(t, v);
   if (!note) return;
   Op *op = build_op(&t->b, OP_ASSERT, mask ? 2 : 1, (Value *[]){note, mask}, 0, NULL);
-  op->attr[0] = 1;
+  op->undefined = 1;
   op->text = use;
   vec_push(t->f->cx->arena, &t->checks, op);
 }
@@ -191,7 +191,7 @@ static Value *along(Tracker *t, OpCode code, Value *v, int axis, int64_t reverse
   const Type *elem = type_number(cx, DT_I32);
   const Type *type = code == OP_SCAN ? v->type : type_tensor(cx, elem, v->type->rank - 1, shape);
   Op *op = build_op(&t->b, code, 1, &v, 1, &type);
-  op->attr[0] = axis, op->attr[1] = reverse;
+  op->axis = axis, op->reverse = reverse;
   Block *body = block_create(t->f, op);
   Value *a = block_add_arg(t->f, body, elem, NULL), *b = block_add_arg(t->f, body, elem, NULL);
   Builder inner = {.func = t->f, .block = body, .span = t->b.span};
@@ -229,14 +229,14 @@ static void of_tile(Tracker *t, const Op *op) {
   }
   if (!note) return;
   if (op->code == OP_REDUCE || op->code == OP_SCAN) {
-    note = along(t, op->code, note, (int)op->attr[0], op->attr[1]);
+    note = along(t, op->code, note, (int)op->axis, op->reverse);
   } else if (op->code == OP_SORT) {
     note = spread(t, note, type->rank - 1, type);
   } else if (op->code == OP_HISTOGRAM) {
     Value *counted = op->in_count > 1 ? build_select(&t->b, op->in[1], note, zero_like(t, note->type)) : note;
     note = build_splat(&t->b, along(t, OP_REDUCE, counted, 0, 0), 1, op->out[0]->type->shape);
-  } else if (op->attr[0] > 1) { /* map: of all of a group */
-    int32_t groups[] = {(int32_t)(type_numel(type) / op->attr[0]), (int32_t)op->attr[0]};
+  } else if (op->pack > 1) { /* map: of all of a group */
+    int32_t groups[] = {(int32_t)(type_numel(type) / op->pack), (int32_t)op->pack};
     Value *flat = build_reshape(&t->b, note, 2, groups);
     note = build_reshape(&t->b, spread(t, flat, 1, flat->type), type->rank, type->shape);
   }

@@ -106,7 +106,7 @@ static bool finds(Search *s, const Value *v) {
   const Op *op = v->def;
   if (s->what == FIND_UNORDERED) return op && is_unordered(s, op);
   if (!op) return s->what == FIND_CHANGE && v->block->parent == s->loop;
-  bool reads = op_is_atomic(op) || op->code == OP_LOAD || (op->code == OP_ASM && !op->attr[0]);
+  bool reads = op_is_atomic(op) || op->code == OP_LOAD || (op->code == OP_ASM && !op->pure);
   if (!reads || s->what == FIND_CHANGE) return reads;
   return op->code != OP_LOAD || op_is_volatile(op) || !place_changes(s, op_pointer(op));
 }
@@ -153,11 +153,11 @@ static void find_access(Op *op, void *arg) { *(bool *)arg |= op_is_access(op) ||
 /* What stands from `place` on (NULL: nothing does) comes after what `decides` rests on. */
 static void order(Func *f, const Op *inside, const Value *decides, Op *place) {
   Search s = {.loop = inside, .what = FIND_UNORDERED, .cx = f->cx};
-  if (!place || (place->code == OP_BARRIER && place->attr[0]) || !search(&s, decides)) return;
+  if (!place || (place->code == OP_BARRIER && place->acquire) || !search(&s, decides)) return;
   Builder b = {.func = f, .block = place->block, .before = place, .span = decides->def ? decides->def->span : NULL};
   Op *barrier = build_op(&b, OP_BARRIER, 0, NULL, 0, NULL);
-  barrier->attr[0] = 1;
-  barrier->attr[1] = s.scope;
+  barrier->acquire = 1;
+  barrier->scope = s.scope;
 }
 
 static void order_control(Op *op, void *arg) {
@@ -174,11 +174,11 @@ static void mark(Op *op, void *arg) {
   Func *f = arg;
   if (op->code != OP_WHILE) return;
   Search s = {.loop = op, .what = FIND_READ, .cx = f->cx};
-  op->attr[0] = WAIT_NONE;
+  op->waits = WAIT_NONE;
   if (!search(&s, op->body[0]->last->in[0])) return;
   Work w = {.s = &s};
   for (int r = 0; r < 2; r++) tile_walk(op->body[r], find_work, &w);
-  op->attr[0] = w.found ? WAIT_WORKS : WAIT_LOOKS;
+  op->waits = w.found ? WAIT_WORKS : WAIT_LOOKS;
 }
 
 void tile_mark_waits(Func *f) {

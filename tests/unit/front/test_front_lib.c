@@ -632,7 +632,7 @@ static void builtin_combines_are_one_operation(void **state) {
     assert_non_null(op);
     assert_int_equal(op->body[0]->first->code, rows[i].body);
     assert_int_equal(op->body[0]->first->next->code, OP_YIELD);
-    assert_int_equal(op->attr[0], 0);
+    assert_int_equal(op->axis, 0);
     context_destroy(cx);
   }
 }
@@ -647,12 +647,12 @@ static void stores_and_asserts(void **state) {
   assert_int_equal(store->in_count, 3);
   assert_int_equal(store->in[1]->type->dtype, DT_F32);
   assert_int_equal(store->in[2]->type->rank, 1);
-  assert_int_equal(store->attr[0], CACHE_CS);
-  assert_int_equal(store->attr[1], EVICT_FIRST);
+  assert_int_equal(store->cache, CACHE_CS);
+  assert_int_equal(store->evict, EVICT_FIRST);
   context_destroy(cx);
 
   cx = context_create();
-  assert_int_equal(find_op(must_compile(cx, "tl.store(P + ar, f32)", false)->body, OP_STORE)->attr[1], EVICT_DEFAULT);
+  assert_int_equal(find_op(must_compile(cx, "tl.store(P + ar, f32)", false)->body, OP_STORE)->evict, EVICT_DEFAULT);
   context_destroy(cx);
 
   cx = context_create(); /* a number goes into int1 memory as the byte of its int8 */

@@ -187,7 +187,7 @@ static void randomize(Func *f, int num_warps) {
     Op *op = d.ops.at[i];
     const Type *t = op->in[0]->type;
     bool axis = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT;
-    uint32_t inside = axis ? layout_dim_mask(t, op->code == OP_SORT ? t->rank - 1 : (int)op->attr[0]) : 0;
+    uint32_t inside = axis ? layout_dim_mask(t, op->code == OP_SORT ? t->rank - 1 : (int)op->axis) : 0;
     bool any = below(8) == 0; /* what the rules forbid is moved to what they allow */
     bool shares = axis || op->code == OP_MAP || op->code == OP_ADD;
     const Layout *common =
@@ -204,7 +204,7 @@ static void randomize(Func *f, int num_warps) {
       if (!out->type->rank || (op->code == OP_DOT && below(2))) continue;
       const Layout *was = out->layout;
       out->layout = !shares                 ? random_layout(f->cx, out->type, num_warps, 0, below(2))
-                    : op->code == OP_REDUCE ? layout_slice(f->cx, t, common, (int)op->attr[0])
+                    : op->code == OP_REDUCE ? layout_slice(f->cx, t, common, (int)op->axis)
                                             : common;
       Value *back = moved(f, &b, out, was);
       tile_walk(f->body, use_instead, (Value *[]){out, back});

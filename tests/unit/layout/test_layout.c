@@ -257,8 +257,8 @@ static int64_t comes_from(const Op *op, int k, int r, int64_t e) {
       break;
     case OP_CAT:
       memcpy(in, index, sizeof in);
-      in[op->attr[0]] -= k * from->shape[op->attr[0]];
-      if (in[op->attr[0]] < 0 || in[op->attr[0]] >= from->shape[op->attr[0]]) return -1;
+      in[op->axis] -= k * from->shape[op->axis];
+      if (in[op->axis] < 0 || in[op->axis] >= from->shape[op->axis]) return -1;
       break;
     default: return e;
   }
@@ -337,7 +337,7 @@ static Op *random_shape_op(Func *f) {
       memcpy(other, shape, sizeof other);
       other[axis] *= 2;
       Op *op = build_op(&b, OP_CAT, 2, (Value *[]){x, y}, 1, (const Type *[]){f32_tensor(cx, rank, other)});
-      op->attr[0] = axis;
+      op->axis = axis;
       return op;
     }
   }

@@ -174,12 +174,12 @@ static void builder_infers_types(void **state) {
   assert_ptr_equal(build_splat(&b, n, 0, NULL), n);
   assert_int_equal(f->arg_divisible[0], 16);
   assert_int_equal(f->arg_divisible[1], 1);
-  assert_int_equal(build_int(&b, type_number(cx, DT_I8), 200)->def->attr[0], -56);
-  assert_int_equal(build_int(&b, type_number(cx, DT_U8), -1)->def->attr[0], 255);
-  assert_int_equal(build_int(&b, type_number(cx, DT_I1), 3)->def->attr[0], 1);
+  assert_int_equal(build_int(&b, type_number(cx, DT_I8), 200)->def->value, -56);
+  assert_int_equal(build_int(&b, type_number(cx, DT_U8), -1)->def->value, 255);
+  assert_int_equal(build_int(&b, type_number(cx, DT_I1), 3)->def->value, 1);
   assert_true(build_int(&b, type_number(cx, DT_F16), 2049)->def->number == 2048);
   assert_true(build_float(&b, f32, 0.1)->def->number == (double)0.1f);
-  assert_int_equal(build_float(&b, i32, 3.7)->def->attr[0], 3);
+  assert_int_equal(build_float(&b, i32, 3.7)->def->value, 3);
   int64_t c;
   assert_true(value_is_const(build_splat(&b, build_int(&b, i32, 5), 1, (int32_t[]){4}), &c) && c == 5);
   assert_false(value_is_const(n, &c));

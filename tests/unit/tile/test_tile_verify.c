@@ -249,7 +249,7 @@ static void broken_links(void **state) {
         f->body->last = x->def, want = "wrong IR after test: 'const': the links between operations are broken";
         break;
       case 8:
-        x->def->attr[0] = 1ll << 40, want = "wrong IR after test: 'const': 1099511627776 does not fit into i32";
+        x->def->value = 1ll << 40, want = "wrong IR after test: 'const': 1099511627776 does not fit into i32";
         break;
     }
     assert_string_equal(verify_func(cx, f), want);
