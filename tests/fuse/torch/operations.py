@@ -51,6 +51,11 @@ def rows_by_index(x, n, s):
     return x.index_add(0, n, s, alpha=2), x.index_fill(0, n, 1.5), torch.index_select(x, 0, n), x.index_add(1, n, s.t()[:3].repeat(2, 1)[:5, :3])
 
 
+# x f64[5,4], n i64[3,4]<5; grad
+def counted_from_the_end(x, n):
+    return torch.take(x, n - 5), torch.take_along_dim(x, n - 5, 0), x.index_fill(0, n[:, 0] - 5, 1.5), x[n[0] - 5]
+
+
 # x f64[5,4], s f64[2,4]; grad
 def copied_by_index(x, s):
     return x.index_copy(0, torch.tensor([3, 1]), s)

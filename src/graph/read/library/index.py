@@ -1,5 +1,5 @@
 # Elements by index: gather, scatter, embeddings, sorting. Kernels check each index. x[i] counts places below 0 from the
-# end, as Python does; functions with an index of their own take none.
+# end, as Python does; of functions with an index of their own, `take`, `take_along_dim` and `index_fill` do.
 
 
 def wrap(index, n):
@@ -122,7 +122,10 @@ def with_elements(x, places, values, whole=False):
     return index_put(x, places, values) if mask is None else prim.where(mask, values, x).to(x.dtype)
 
 
-def index_put(x, places, values, accumulate=False):
+def index_put(x, places, values, accumulate=False): return put_at(x, places, values, accumulate, True)
+
+
+def put_at(x, places, values, accumulate, wraps):
     mask = mask_of(x, places)
     if mask is not None:
         first = [d for d in range(len(places)) if places[d] is not None][0]
@@ -134,7 +137,7 @@ def index_put(x, places, values, accumulate=False):
         values = prim.reshape(values, values.shape[values.ndim - after:]) if values.ndim > after and prim.numel(values) != 1 else values
         values = prim.reshape(values, []) if prim.numel(values) == 1 else values
         return prim.where(mask, x + values if accumulate else values, x).to(x.dtype)
-    dims, rest, order, where_to, flat, rows = indexed(x, places)
+    dims, rest, order, where_to, flat, rows = indexed(x, places, wraps)
     n, width, k = prim.numel(flat), count(x, rest), flat.ndim
     shape = [x.shape[d] for d in rest]
     v = prim.expand(values, shape[:where_to] + list(flat.shape) + shape[where_to:])
@@ -146,17 +149,23 @@ def index_put(x, places, values, accumulate=False):
     return prim.permute(y, [order.index(d) for d in range(x.ndim)])
 
 
-def index_add(x, dim, index, source, *, alpha=1): return into_rows(x, dim, index, source if alpha == 1 else source * alpha, True)
-def index_copy(x, dim, index, source): return into_rows(x, dim, index, source, False)
-def index_fill(x, dim, index, value): return into_rows(x, dim, index, prim.full([1] * x.ndim, 0, x.dtype) + value, False)
+def index_add(x, dim, index, source, *, alpha=1): return into_rows(x, dim, index, source if alpha == 1 else source * alpha, True, False)
+def index_copy(x, dim, index, source): return into_rows(x, dim, index, source, False, False)
+def index_fill(x, dim, index, value): return into_rows(x, dim, index, prim.full([1] * x.ndim, 0, x.dtype) + value, False, True)
 
 
-def into_rows(x, dim, index, source, add):
+def into_rows(x, dim, index, source, add, wraps):
     places = [None] * x.ndim
     places[dim_of(x, dim)] = index
     shape = list(x.shape)
     shape[dim_of(x, dim)] = prim.numel(index)
-    return index_put(x, places, prim.expand(prim.convert(source, x.dtype), shape), add)
+    return put_at(x, places, prim.expand(prim.convert(source, x.dtype), shape), add, wraps)
+
+
+# Places of a dim of n, which kernels check where they take them.
+def checked(index, n):
+    every = prim.expand(arange(n), list(index.shape)[:-1] + [n])
+    return prim.gather(every, prim.convert(index, torch.int64), -1)
 
 
 # What comes to one place is compared pair by pair: sums and means only go by atomics.
@@ -176,7 +185,7 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
         src = prim.slice(src, k, 0, i.shape[k], 1)
         if k != x.ndim - 1 and i.shape[k] != x.shape[k]:
             prim.fail("scatter_reduce of an index that is smaller than its tensor is not supported")
-    hit = unsqueeze(prim.convert(i, torch.int64), -2) == unsqueeze(arange(x.shape[-1]), 1)
+    hit = unsqueeze(checked(i, x.shape[-1]), -2) == unsqueeze(arange(x.shape[-1]), 1)
     none = 1 if reduce == 'prod' else -math.inf if reduce == 'amax' else math.inf
     if not prim.is_float(x.dtype) and reduce != 'prod':
         none = iinfo(x.dtype).min if reduce == 'amax' else iinfo(x.dtype).max
@@ -194,7 +203,8 @@ def take_along_dim(x, indices, dim=None):
     d, shape, k = dim_of(x, dim), list(x.shape), list(indices.shape)
     both = [max_of(shape[i], k[i]) for i in range(x.ndim)]
     both[d] = k[d]
-    return gather(prim.expand(x, [shape[i] if i == d else both[i] for i in range(x.ndim)]), d, prim.expand(indices, both))
+    x = prim.expand(x, [shape[i] if i == d else both[i] for i in range(x.ndim)])
+    return gather(x, d, wrap(prim.expand(indices, both), shape[d]))
 
 
 # The mask's elements get source's, in order.

@@ -41,3 +41,28 @@ def one_element(i, x):
 # runs: loss i=randint(0,9):i64[9] x=randn:f32[9,5]
 def loss(i, x):
     return F.cross_entropy(x, i)
+
+
+# runs: index_add_below i=randint(-1,0):i64[3] x=randn:f32[7,5] s=randn:f32[3,5]
+def index_add_below(i, x, s):
+    return x.index_add(0, i, s)
+
+
+# runs: index_copy_below i=randint(-1,0):i64[3] x=randn:f32[7,5] s=randn:f32[3,5]
+def index_copy_below(i, x, s):
+    return x.index_copy(0, i, s)
+
+
+# runs: reduce_sum i=randint(5,9):i64[3,5] x=randn:f32[5,5] s=randn:f32[3,5]
+def reduce_sum(i, x, s):
+    return x.scatter_reduce(0, i, s, "sum")
+
+
+# runs: reduce_most i=randint(5,9):i64[3,5] x=randn:f32[5,5] s=randn:f32[3,5]
+def reduce_most(i, x, s):
+    return x.scatter_reduce(0, i, s, "amax")
+
+
+# runs: reduce_product i=randint(-2,0):i64[3,5] x=randn:f32[5,5] s=randn:f32[3,5]
+def reduce_product(i, x, s):
+    return x.scatter_reduce(0, i, s, "prod", include_self=False)
