@@ -6,6 +6,7 @@
  *     sort.c     sorts in steps
  *     sets.c     sets of tensors and of groups
  *     group.c    which tensors are stored, and which of them one kernel computes together
+ *     beside.c   and what is launched together
  *     index.c    where an element lies: sums of digits of the kernel's index variables, simplified
  *     value.c    a tensor's value at an index, as lines of Triton; views cost nothing but their index
  *     law.c      which reductions can be computed before what they depend on is known, and how they are corrected
@@ -134,6 +135,7 @@ typedef struct FusePlan {
   Tensor **alias;   /* by id: whose buffer it shares, row-major alike; or NULL */
   unsigned helpers; /* functions that kernels call, by their bits in text.c's table */
   bool no_online;
+  bool parts; /* what is written now is part of a kernel: beside.c */
   FuseTarget target;
   FuseProducts products;
   Map *outcomes;         /* choose.c's, of products so far */
@@ -204,13 +206,21 @@ typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_SORT, FUSE
 typedef struct FuseGroup {
   FuseKind kind;
   int n;
-  Tensor **roots;      /* stored by it, operands first */
-  const Tensor *space; /* REDUCE: one whose operand says the space and whose dims are reduced */
+  Tensor **roots;           /* stored by it, operands first */
+  const Tensor *space;      /* REDUCE: one whose operand says the space and whose dims are reduced */
+  Set reads;                /* ids of inputs and of other groups' roots */
+  struct FuseGroup *beside; /* what is launched with it, or NULL */
 } FuseGroup;
 /* The index of a product's epilogue where the product has `at`. */
 bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out);
 /* Fills p->stored and p->alias; the groups in the order of launches, ended by NULL. */
 FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o);
+
+/* ---- beside.c ---------------------------------------------------------------------------------------------------- */
+
+/* Groups in the order of launches, ended by NULL; of those that are launched together the first one. */
+FuseGroup **fuse_beside(FusePlan *p, FuseGroup **groups);
+FuseKernel *kernel_beside(FusePlan *p, const FuseGroup *groups, FuseKernel *(*write)(FusePlan *, const FuseGroup *));
 
 /* ---- stream.c: products that are never stored --------------------------------------------------------------------- */
 
@@ -270,6 +280,7 @@ typedef struct Writer { /* one kernel under construction */
   VEC(const Symbol *) symbols;
   VEC(const char *) conditions; /* of padding, innermost last */
   unsigned condition_bits;
+  bool part;  /* of a kernel, which gives it the number of its program */
   bool raw;   /* loads keep their type, where others are of f32 */
   bool zeros; /* what a mask leaves out of a load is 0, and not anything */
   bool wide;  /* an index may need 64 bits */

@@ -25,7 +25,7 @@
 
 #include "fuse/fuse.h"
 
-enum { MOST_READS = 24, MOST_ROOTS = 24, MOST_REPEATED = 24, ROUNDS = 4, SMALL = 65536 };
+enum { MOST_READS = 24, MOST_ROOTS = 24, MOST_REPEATED = 24, ROUNDS = 4, SMALL = 1024 };
 enum { MOST_PLACES = 32, MANY_PLACES = 1 << 20 };
 enum { MOST_INLINED = 2 * MOST_READS, MOST_TRIED = 64, MOST_USERS = 64 };
 
@@ -671,6 +671,9 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
   }
   if (!o->eager) keep_statistics_wide(p);
   FuseGroup **out = NEW_N(a, FuseGroup *, q->groups.n + 1);
-  for (int i = 0; i < q->groups.n; i++) out[i] = q->groups.at[q->at_place.at[i]];
+  for (int i = 0; i < q->groups.n; i++) {
+    out[i] = q->groups.at[q->at_place.at[i]];
+    out[i]->reads = q->needs.at[q->at_place.at[i]];
+  }
   return out;
 }

@@ -25,8 +25,8 @@ static bool is_wide(const Size *n) {
 }
 
 const char *kernel_program(Writer *w, int axis, const Size *extent) {
-  return arena_printf(w->cx->arena, w->wide || is_wide(extent) ? "tl.program_id(%d).to(tl.int64)" : "tl.program_id(%d)",
-                      axis);
+  const char *program = w->part ? "program" : arena_printf(w->cx->arena, "tl.program_id(%d)", axis);
+  return w->wide || is_wide(extent) ? arena_printf(w->cx->arena, "%s.to(tl.int64)", program) : program;
 }
 
 static void write_roots(Writer *w, const FuseGroup *group, Index linear) {

@@ -44,10 +44,11 @@ FusePlan *fuse_plan(Graph *g, const FuseOptions *o) {
   p->alias = NEW_N(a, Tensor *, g->at.n + 1);
   p->stream = NEW_N(a, unsigned char, g->at.n + 1);
   FuseGroup **groups = fuse_groups(p, o);
+  if (!o->eager) groups = fuse_beside(p, groups);
   for (; *groups; groups++) {
     if ((*groups)->kind == FUSE_SCATTER) vec_push(a, &p->kernels, copy_kernel(p, (*groups)->roots[0]));
     if ((*groups)->kind == FUSE_PRODUCT) product_add(p, *groups);
-    else vec_push(a, &p->kernels, kernel_of(p, *groups));
+    else vec_push(a, &p->kernels, (*groups)->beside ? kernel_beside(p, *groups, kernel_of) : kernel_of(p, *groups));
   }
   p->text = fuse_text(p);
   return p;

@@ -26,7 +26,7 @@ static const char *const taken[] = {
     "yield",     "None",     "True",     "False",       "tl",       "triton",       "libdevice", "range",   "float",
     "int",       "max",      "min",      "abs",         "sum",      "seed",         "max_nan",   "min_nan", "first_max",
     "first_min", "last_max", "last_min", "log_add_exp", "multiply", "grouped_tile", "tile_m",    "tile_n",  "M",
-    "N",         "K",        "X",        "R",           "BLOCK",    "start",        NULL};
+    "N",         "K",        "X",        "R",           "BLOCK",    "start",        "program",   NULL};
 
 Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   Context *cx = p->g->cx;
@@ -41,6 +41,7 @@ Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   w->buffers = map_create(cx->arena, false);
   w->loaded_at = map_create(cx->arena, false);
   w->stored_at = map_create(cx->arena, false);
+  w->part = p->parts;
   for (int i = 0; taken[i]; i++) map_put(w->names, taken[i], w);
   map_put(w->names, name, w);
   return w;
@@ -171,8 +172,8 @@ FuseKernel *writer_finish(Writer *w) {
   Buf body = w->body;
   w->body = (Buf){.arena = w->cx->arena};
   writer_source(w);
-  buf_printf(&w->body, "@triton.jit\ndef %s(", k->name);
-  const char *comma = "";
+  buf_printf(&w->body, "@triton.jit\ndef %s(%s", k->name, w->part ? "program" : "");
+  const char *comma = w->part ? ", " : "";
   for (int i = 0; i < w->buffer_list.n; i++, comma = ", ")
     buf_printf(&w->body, "%s%s", comma, (const char *)map_get(w->buffers, w->buffer_list.at[i]));
   for (int i = 0; i < w->symbols.n; i++, comma = ", ") buf_printf(&w->body, "%s%s", comma, w->symbols.at[i]->name);
@@ -210,8 +211,8 @@ const char *fuse_kernel_name(FusePlan *p, const FuseGroup *group) {
                      : t->op == GRAPH_POINT  ? graph_points[t->point].name
                      : t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]]
                                              : graph_ops[t->op].name;
-  const char *name = arena_printf(a, "%s_kernel", base);
-  for (int k = 2; map_get(p->names, name); k++) name = arena_printf(a, "%s_kernel_%d", base, k);
+  const char *kind = p->parts ? "part" : "kernel", *name = arena_printf(a, "%s_%s", base, kind);
+  for (int k = 2; map_get(p->names, name); k++) name = arena_printf(a, "%s_%s_%d", base, kind, k);
   map_put(p->names, name, p);
   return name;
 }
