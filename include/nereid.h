@@ -733,9 +733,14 @@ typedef struct nereid_fuse_input {
   int rank;
   int64_t shape[NEREID_MAX_DIMS];
 } nereid_fuse_input;
-/* Who computes a product of matrices (docs/guide/fuse.md): whoever is known to be faster; a kernel; a library, where it
- * can. */
-typedef enum { NEREID_PRODUCTS_AUTO = 0, NEREID_PRODUCTS_OWN = 1, NEREID_PRODUCTS_LIBRARY = 2 } nereid_fuse_products;
+/* Who computes a product of matrices (docs/guide/fuse.md): whoever is known to be faster, which takes a second for each
+ * the first time; a kernel; a library, where it can; whoever was faster, where that has been measured, else a kernel. */
+typedef enum {
+  NEREID_PRODUCTS_AUTO = 0,
+  NEREID_PRODUCTS_OWN = 1,
+  NEREID_PRODUCTS_LIBRARY = 2,
+  NEREID_PRODUCTS_KEPT = 3
+} nereid_fuse_products;
 typedef struct nereid_fuse_options {
   bool eager;     /* a kernel for each operation */
   bool no_online; /* a reduction that depends on another one has a loop of its own (docs/guide/fuse.md) */

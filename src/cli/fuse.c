@@ -22,7 +22,7 @@ typedef struct Fuse {
   void **in, **out;        /* on the device */
   double **wanted, **written;
   double run_ms;
-  int products;                      /* nereid_fuse_products */
+  int products;                      /* nereid_fuse_products; -1: nothing is said */
   int repeat, loaded;                /* loaded: inputs that the file of weights had */
   double low_ms, median_ms, high_ms; /* of the runs after the first */
 } Fuse;
@@ -32,7 +32,7 @@ typedef struct Fuse {
 static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0: unknown, -1: wrong */
   static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save",
                                            "--repeat", "--weights",     "--plot", "--products"};
-  static const char *const who[] = {"auto", "own", "library"}; /* nereid_fuse_products */
+  static const char *const who[] = {"auto", "own", "library", "kept"}; /* nereid_fuse_products */
   const char *o = argv[0];
   if (!strcmp(o, "--eager")) return f->eager = true, 1;
   if (!strcmp(o, "--no-online")) return f->no_online = true, 1;
@@ -61,9 +61,9 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
       return -1;
     }
     if (i == 7) f->products = 0;
-    while (i == 7 && f->products < 3 && strcmp(who[f->products], argv[1])) f->products++;
-    if (f->products == 3) {
-      usage_error(&verb_fuse, "--products %s: who computes products is auto, own or library", argv[1]);
+    while (i == 7 && f->products < 4 && strcmp(who[f->products], argv[1])) f->products++;
+    if (f->products == 4) {
+      usage_error(&verb_fuse, "--products %s: who computes products is auto, own, library or kept", argv[1]);
       return -1;
     }
     const char *end;
@@ -431,12 +431,14 @@ static int show(Fuse *f, double read_ms) {
 }
 
 static int run(int argc, char **argv) {
-  Fuse f = {.device = "cpu"};
+  Fuse f = {.device = "cpu", .products = -1};
   int status = parse(&f, argc, argv);
   if (!status) status = make_inputs(&f);
   if (!status) {
     nereid_error *err = NULL;
     if (nereid_device_open(f.device, &f.opened, &err)) status = report_error(err);
+    if (f.products < 0)
+      f.products = f.repeat ? NEREID_PRODUCTS_AUTO : NEREID_PRODUCTS_KEPT; /* one run repays nothing */
     nereid_fuse_options options = {.eager = f.eager,
                                    .no_online = f.no_online,
                                    .seed = f.launch.seed,
@@ -477,7 +479,8 @@ const Verb verb_fuse = {
     "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N, sim\n"
     "  --eager        a kernel for each operation\n"
     "  --no-online    a reduction that depends on another one has a loop of its own\n"
-    "  --products W   who computes products: auto (the faster, measured once), own, library\n"
+    "  --products W   who computes products: auto (the faster, measured once; with --repeat), own,\n"
+    "                 library, kept (the faster where it was measured, else own; without --repeat)\n"
     "  --check        compare every result with the program in float64\n"
     "  --grad [X,W]   results more: gradients of the sum of all results by these inputs, or by all of floats. A result "
     "is\n"

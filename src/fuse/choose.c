@@ -139,14 +139,16 @@ static bool is_worth_it(const FusePlan *p, const Tensor *t, int64_t size[4]) {
   const FuseProducts *o = &p->products;
   const Size *dims[4];
   int64_t work = 1;
-  if (o->who != PRODUCTS_AUTO || !o->device || !o->device->autotunes || !o->device->kind->signature) return false;
+  if ((o->who != PRODUCTS_AUTO && o->who != PRODUCTS_KEPT) || !o->device || !o->device->autotunes ||
+      !o->device->kind->signature)
+    return false;
   product_dims(p->g, t, dims);
   for (int i = 0; i < 4; i++)
     if (!size_value(dims[i], o->symbols, &size[i]) || __builtin_mul_overflow(work, size[i], &work)) return false;
   return work >= WORTH_MEASURING;
 }
 
-/* Known in this plan, or kept, or measured now; false: it cannot be measured. */
+/* Known in this plan, or kept, or measured now; false: it cannot be measured, or is not to be. */
 static bool find_outcome(FusePlan *p, const FuseGroup *group, const FuseLibrary *library, const int64_t size[4],
                          Outcome *out) {
   Arena *arena = p->g->cx->arena;
@@ -162,7 +164,8 @@ static bool find_outcome(FusePlan *p, const FuseGroup *group, const FuseLibrary 
   hash_hex(key, strlen(key), name);
   bool found = store_find("product", name, "", &kept) && read_record(r, kept.at, out);
   buf_destroy(&kept);
-  if (!found && (found = !race_run(r, NULL) && decide(r, out))) {
+  bool measures = !found && p->products.who == PRODUCTS_AUTO;
+  if (measures && (found = !race_run(r, NULL) && decide(r, out))) {
     const char *text = record(arena, out);
     store_keep("product", name, "", text, strlen(text)); /* else it is measured again */
   }

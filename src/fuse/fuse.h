@@ -120,7 +120,7 @@ typedef struct FuseTarget { /* what sizes of tiles are chosen for */
 
 /* Who does products, on which device, with which sizes (a value for each of the graph's symbols). */
 typedef struct FuseProducts {
-  enum { PRODUCTS_AUTO, PRODUCTS_OWN, PRODUCTS_LIBRARY } who;
+  enum { PRODUCTS_AUTO, PRODUCTS_OWN, PRODUCTS_LIBRARY, PRODUCTS_KEPT } who;
   struct nereid_device *device; /* NULL: none in particular */
   const int64_t *symbols;
   struct Blas **blas; /* its library; opened when it is first asked for */

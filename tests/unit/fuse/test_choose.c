@@ -61,6 +61,8 @@ static int nothing_known(void **state) {
   return 0;
 }
 
+static nereid_fuse_products who = NEREID_PRODUCTS_AUTO;
+
 static nereid_fusion *plan(const char *expression, int64_t m, nereid_device *d) {
   nereid_builder *g = NULL;
   nereid_tensor in[2], out;
@@ -71,7 +73,7 @@ static nereid_fusion *plan(const char *expression, int64_t m, nereid_device *d) 
   assert_int_equal(nereid_builder_input(g, "b", NEREID_F32, 2, (int64_t[]){K, N}, &in[1], NULL), NEREID_OK);
   if (nereid_builder_op(g, expression, in, 2, &out, 1, &error)) fail_msg("%s", nereid_error_text(error));
   fake->calls = 0;
-  if (nereid_builder_compile(g, &out, 1, &(nereid_fuse_options){.device = d}, &f, &error))
+  if (nereid_builder_compile(g, &out, 1, &(nereid_fuse_options){.device = d, .products = who}, &f, &error))
     fail_msg("%s", nereid_error_text(error));
   nereid_builder_free(g);
   return f;
@@ -155,6 +157,18 @@ static void what_is_not_measured(void **state) {
   nereid_device_close(d);
 }
 
+/* What is kept is taken, and nothing measured for it. */
+static void what_is_known_already(void **state) {
+  fake->idle = true;
+  who = NEREID_PRODUCTS_KEPT;
+  not_measured(cpu, M);
+  who = NEREID_PRODUCTS_AUTO;
+  expect("a @ b", true, "the library's, as measured: tiles of ");
+  who = NEREID_PRODUCTS_KEPT;
+  expect("a @ b", false, "the library's, as measured: tiles of ");
+  who = NEREID_PRODUCTS_AUTO;
+}
+
 /* Without a library tiles are measured among themselves. */
 static void tiles_alone(void **state) {
   setenv("NEREID_LIBOPENBLAS", "/no/such/library.so", 1);
@@ -187,6 +201,7 @@ int main(void) {
       TEST(alike_products_are_measured_once),
       TEST(damaged_entries_are_measured_again),
       TEST(what_is_not_measured),
+      TEST(what_is_known_already),
       TEST(tiles_alone),
       TEST(another_device_says_so),
   };
