@@ -79,9 +79,9 @@ $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc: $(BUILD)/gen/%.inc: src/pr
 $(SUPPORT): $(BUILD)/gen/%.inc: src/cpu/support/%
 	$(embed)
 
-# What runs code that was built ahead of time, without compilers: src/rt over what it uses of base and tile.
-RT_SRC   = $(sort $(wildcard src/rt/*.c src/rt/cuda/*.c)) src/tile/scalar.c src/tile/span_steps.c \
-  $(addprefix src/base/,arena.c buf.c coroutine.c diag.c fork.c hash.c library.c limits.c locale.c map.c number.c os.c resident.c source.c temp.c thread.c)
+# What runs code that was built ahead of time, without compilers: src/rt, and of base and tile what the list names
+# (CMakeLists.txt reads it, too).
+RT_SRC   = $(sort $(wildcard src/rt/*.c src/rt/cuda/*.c)) $(strip $(file <packaging/rt-sources.txt))
 RT_OBJ   = $(RT_SRC:%.c=$(BUILD)/rt/%.o)
 $(BUILD)/rt/%.o: %.c $(FLAGS)
 	@mkdir -p $(@D)
