@@ -104,7 +104,7 @@ static void add_variant(Additions *a, BundleVariant *v, const Wanted *w) {
   vec_push(a->build->cx->arena, &a->pending, (Pending){.variant = v, .wanted = *w});
 }
 
-static nereid_status compile_job(Job *j) {
+static nereid_status compile_for(Job *j, const AotTarget *target) {
   const Wanted *w = &j->of->wanted;
   volatile nereid_status phase = NEREID_BAD_SOURCE, status = NEREID_OK;
   Context *cx = context_within(w->options);
@@ -113,13 +113,39 @@ static nereid_status compile_job(Job *j) {
   if (context_try(cx)) {
     j->keep = arena_create(cx);
     aot_compile(j->build, &(AotSpecialization){cx, j->keep, w->module, &j->of->call, w->options, w->entry, &phase},
-                j->target, &j->made, &j->written);
+                target, &j->made, &j->written);
     context_end_try(cx);
   } else {
     status = error_from_context(&j->error, phase, cx);
   }
   context_destroy(cx);
   return status;
+}
+
+/* PTX for later GPUs that nobody named is of sm_89 where sm_80 lacks something: its types of fp8. */
+static nereid_status compile_job(Job *j) {
+  nereid_status status = compile_for(j, j->target);
+  if (!status || !j->target->is_added || status == NEREID_OUT_OF_MEMORY) return status;
+  AotTarget next = *j->target;
+  next.gpu = gpu_target_find("sm_89");
+  arena_destroy(j->keep);
+  nereid_error *first = j->error;
+  j->keep = NULL, j->error = NULL, j->made = (BundleVariant){0};
+  status = compile_for(j, &next);
+  if (status) nereid_error_free(j->error), j->error = first;
+  else nereid_error_free(first);
+  return status;
+}
+
+/* The kernel has no PTX for later GPUs. */
+static void warn_of(const Job *j) {
+  const nereid_options *o = j->of->wanted.options;
+  nereid_error *warning = NULL;
+  if (!o->warn) return;
+  error_set(&warning, NEREID_OK, NULL, "kernel '%s' is built without PTX for later GPUs: %s",
+            j->of->wanted.kernel->info.name, nereid_error_message(j->error));
+  if (warning) o->warn(o->warn_arg, warning);
+  nereid_error_free(warning);
 }
 
 static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
@@ -152,17 +178,23 @@ static nereid_status bind_all(Additions *a, nereid_error **error) {
   return status;
 }
 
-/* All at once, on all processors. Of what fails the first is told. */
+/* All at once, on all processors. Of what fails the first is told, of kernels without PTX for later GPUs one. */
 static nereid_status compile_jobs(nereid_build *b, Job *jobs, int n, nereid_error **error) {
   Pool *pool = n > 1 ? pool_create(0) : NULL;
   if (pool) pool_run(pool, n, 1, compile_some, jobs);
   else compile_some(jobs, 0, n, 0);
   pool_destroy(pool);
+  bool warned = false;
   nereid_status status = NEREID_OK;
   for (int i = 0; i < n; i++) {
     b->kept.n += jobs[i].keep != NULL;
     if (jobs[i].keep) b->kept.at[b->kept.n - 1] = jobs[i].keep;
-    if (jobs[i].status && !status) {
+    if (jobs[i].status && jobs[i].target->is_added && jobs[i].status != NEREID_OUT_OF_MEMORY) {
+      if (!status && !warned) warn_of(&jobs[i]);
+      warned = true;
+      nereid_error_free(jobs[i].error);
+      jobs[i].made = (BundleVariant){0};
+    } else if (jobs[i].status && !status) {
       status = jobs[i].status;
       if (error) *error = jobs[i].error;
       else nereid_error_free(jobs[i].error);

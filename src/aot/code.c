@@ -82,7 +82,7 @@ void aot_targets(nereid_build *b, const char *text) {
   }
   if (!newest && gpu) {
     newest = &b->targets[b->target_count++];
-    *newest = (AotTarget){.name = "sm_80", .gpu = gpu_target_find("sm_80")};
+    *newest = (AotTarget){.name = "sm_80", .gpu = gpu_target_find("sm_80"), .is_added = true};
   }
   if (newest) newest->keeps_ptx = true;
 }

@@ -418,6 +418,19 @@ static int parse_spec(Launch *l, LaunchArg *a) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* Several devices and configurations of one kernel warn of the same. */
+static void report_warning(void *arg, const nereid_error *warning) {
+  static uint64_t said[64];
+  static size_t n;
+  const char *text = nereid_error_text(warning);
+  uint64_t hash = hash_bytes(text, strlen(text), 0);
+  for (size_t i = 0; i < n; i++)
+    if (said[i] == hash) return;
+  if (n < sizeof said / sizeof *said) said[n++] = hash;
+  progress_clear();
+  print_diagnostics(stderr, text);
+}
+
 static int common_option(Launch *l, int argc, char **argv) {
   static const struct {
     const char *name;
@@ -501,6 +514,7 @@ int launch_find_kernel(Launch *l) {
 int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv),
                  void *option_arg) {
   l->verb = v;
+  l->options.warn = report_warning;
   l->args = calloc((size_t)argc + 1, sizeof *l->args);
   if (!l->args) return report_error(NULL);
   for (int i = 1; i < argc;) {

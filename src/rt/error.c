@@ -146,7 +146,8 @@ nereid_status error_set(nereid_error **out, nereid_status status, const char *hi
     buf_destroy(&message);
     return error_out_of_memory(out);
   }
-  nereid_status given = from_diag(out, status, &(Diag){.kind = DIAG_ERROR, .message = message.at, .hint = hint});
+  nereid_status given =
+      from_diag(out, status, &(Diag){.kind = status ? DIAG_ERROR : DIAG_WARNING, .message = message.at, .hint = hint});
   buf_destroy(&message);
   return given;
 }

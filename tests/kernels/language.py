@@ -57,3 +57,23 @@ def nothing_in_the_tail(x, out, n, TAIL: tl.constexpr, N: tl.constexpr):
         acc += tl.load(x + i)
         tail += 1.0
     tl.store(out + i, acc)
+
+
+@triton.jit
+def operators_by_name(x, out, s, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    wrong = a.__add__(s) != a + s
+    wrong |= (a.__radd__(s) != s + a) | (a.__sub__(s) != a - s) | (a.__rsub__(s) != s - a)
+    wrong |= (a.__mul__(s) != a * s) | (a.__rmul__(3) != 3 * a) | (a.__neg__() != -a) | (a.__invert__() != ~a)
+    wrong |= (a.__truediv__(s) != a / s) | (a.__rtruediv__(s) != s / a) | (a.__mod__(s) != a % s) | (a.__rmod__(s) != s % a)
+    wrong |= (a.__floordiv__(s) != a // s) | (a.__rfloordiv__(s) != s // a)
+    wrong |= (a.__and__(s) != (a & s)) | (a.__rand__(s) != (s & a)) | (a.__or__(s) != (a | s)) | (a.__ror__(s) != (s | a))
+    wrong |= (a.__xor__(s) != (a ^ s)) | (a.__rxor__(s) != (s ^ a))
+    wrong |= (a.__lshift__(s) != a << s) | (a.__rlshift__(s) != s << a)
+    wrong |= (a.__rshift__(s) != a >> s) | (a.__rrshift__(s) != s >> a)
+    wrong |= (a.__lt__(s) != (a < s)) | (a.__rlt__(s) != (s < a)) | (a.__le__(s) != (a <= s)) | (a.__rle__(s) != (s <= a))
+    wrong |= (a.__gt__(s) != (a > s)) | (a.__rgt__(s) != (s > a)) | (a.__ge__(s) != (a >= s)) | (a.__rge__(s) != (s >= a))
+    wrong |= (a.__eq__(s) != (a == s)) | (a.__req__(s) != (s == a)) | (a.__ne__(s) != (a != s)) | (a.__rne__(s) != (s != a))
+    wrong |= (a > s).__not__() != (a <= s)
+    tl.store(out + i, wrong.to(tl.int32))

@@ -110,6 +110,22 @@ static void pointers_after_an_early_return(void **s) {
   on_every_device(returns_on);
 }
 
+static void operators_on(const char *device) {
+  enum { COUNT = 16 };
+  Tensor x = tensor_full(NEREID_I32, COUNT, 0), out = tensor_full(NEREID_I32, COUNT, 7);
+  double want[COUNT] = {0};
+  for (int i = 0; i < COUNT; i++) tensor_set(&x, i, i + 1);
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &out), arg_int(&c, 5), arg_const(&c, "N", COUNT);
+  launch(device, FILE_NAME, "operators_by_name", &c, 1, 1);
+  check_close("operators", &out, want, want, COUNT);
+  tensor_free(&x), tensor_free(&out);
+}
+static void operators_that_are_methods(void **s) {
+  (void)s;
+  on_every_device(operators_on);
+}
+
 static void tail_on(const char *device) {
   enum { COUNT = 16 };
   Tensor x = tensor_random(NEREID_F32, COUNT, 6), out = tensor_full(NEREID_F32, COUNT, 0);
@@ -139,6 +155,7 @@ int main(void) {
       cmocka_unit_test(tritons_own_combine_functions),
       cmocka_unit_test(atomics_on_the_bits_of_floats),
       cmocka_unit_test(pointers_after_an_early_return),
+      cmocka_unit_test(operators_that_are_methods),
       cmocka_unit_test(tensors_of_no_elements),
   };
   return cmocka_run_group_tests(tests, NULL, close_devices);

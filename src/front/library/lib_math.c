@@ -211,8 +211,59 @@ static Py *call_logical(Front *fr, const Builtin *b, Span at, Py **args) {
   return sem_logical(fr, at, !strcmp(b->name, "logical_and") ? PYOP_AND : PYOP_OR, args[0], args[1]);
 }
 
+/* x.__rshift__(4): what Triton's tensor names its operators; reversed ones have an r before their name. */
+static const struct {
+  const char *name;
+  PyOp op;
+} operators[] = {
+    {"add", PYOP_ADD},
+    {"sub", PYOP_SUB},
+    {"mul", PYOP_MULT},
+    {"truediv", PYOP_DIV},
+    {"mod", PYOP_MOD},
+    {"and", PYOP_BIT_AND},
+    {"or", PYOP_BIT_OR},
+    {"xor", PYOP_BIT_XOR},
+    {"lt", PYOP_LT},
+    {"le", PYOP_LT_E},
+    {"gt", PYOP_GT},
+    {"ge", PYOP_GT_E},
+    {"eq", PYOP_EQ},
+    {"ne", PYOP_NOT_EQ},
+    {"lshift", PYOP_L_SHIFT},
+    {"rshift", PYOP_R_SHIFT},
+    {"floordiv", PYOP_FLOOR_DIV},
+};
+
+static Py *call_operator_method(Front *fr, const Builtin *b, Span at, Py **args) {
+  char name[16];
+  snprintf(name, sizeof name, "%.*s", (int)strlen(b->name) - 4, b->name + 2);
+  for (int reversed = 0; reversed < 2; reversed++)
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
+      if (strcmp(operators[i].name, name + reversed)) continue;
+      Py *left = args[reversed], *right = args[!reversed];
+      return operators[i].op >= PYOP_EQ ? sem_compare(fr, at, operators[i].op, left, right)
+                                        : sem_binary(fr, at, operators[i].op, left, right);
+    }
+  return NULL;
+}
+
+static Py *call_sign_method(Front *fr, const Builtin *b, Span at, Py **args) {
+  return sem_unary(fr, at,
+                   !strcmp(b->name, "__neg__")   ? PYOP_U_SUB
+                   : !strcmp(b->name, "__not__") ? PYOP_NOT
+                                                 : PYOP_INVERT,
+                   args[0]);
+}
+
 #define UNARY(name) \
   { "tl.math", name, "x", call_unary, MATH, BUILTIN_MEMBER, NULL }
+#define OPERATOR(name) \
+  {"tensor", "__" name "__", "self, other", call_operator_method, NULL, 0, NULL}, { \
+    "tensor", "__r" name "__", "self, other", call_operator_method, NULL, 0, NULL \
+  }
+#define SIGN(name) \
+  { "tensor", name, "self", call_sign_method, NULL, 0, NULL }
 const Builtin lib_math_table[] = {
     UNARY("exp"),
     UNARY("exp2"),
@@ -242,6 +293,26 @@ const Builtin lib_math_table[] = {
     {"tl", "where", "condition, x, y", call_where, INDEXING, 0, NULL},
     {"tensor", "logical_and", "self, other", call_logical, NULL, 0, NULL},
     {"tensor", "logical_or", "self, other", call_logical, NULL, 0, NULL},
+    OPERATOR("add"),
+    OPERATOR("sub"),
+    OPERATOR("mul"),
+    OPERATOR("truediv"),
+    OPERATOR("floordiv"),
+    OPERATOR("mod"),
+    OPERATOR("and"),
+    OPERATOR("or"),
+    OPERATOR("xor"),
+    OPERATOR("lshift"),
+    OPERATOR("rshift"),
+    OPERATOR("lt"),
+    OPERATOR("le"),
+    OPERATOR("gt"),
+    OPERATOR("ge"),
+    OPERATOR("eq"),
+    OPERATOR("ne"),
+    SIGN("__neg__"),
+    SIGN("__invert__"),
+    SIGN("__not__"),
     {0},
 };
 

@@ -74,7 +74,19 @@ static const char text[] =
     "        b = tl.load(b_ptr + (i + k)[:, None] * 64 + n[None, :], mask=i + k[:, None] < K, other=0.0)\n"
     "        acc = tl.dot(a, b, acc)\n"
     "    out = out_ptr + tl.program_id(1) * M * 64 + m[:, None] * 64 + n[None, :]\n"
-    "    tl.store(out, acc, mask=m[:, None] < M)\n";
+    "    tl.store(out, acc, mask=m[:, None] < M)\n"
+    "\n"
+    "@triton.jit\n"
+    "def narrow(x, y):\n"
+    "    i = tl.arange(0, 64)\n"
+    "    tl.store(y + i, tl.load(x + i).to(tl.float8e4nv))\n"
+    "\n"
+    "@triton.jit\n"
+    "def hopper(x, y):\n"
+    "    i = tl.arange(0, 64)\n"
+    "    v = tl.load(x + i)\n"
+    "    v = tl.inline_asm_elementwise('add.rn.bf16 $0, $1, $1;', '=h,h', [v], tl.bfloat16, is_pure=True, pack=1)\n"
+    "    tl.store(y + i, v)\n";
 
 static int setup(void **state) { return aot_setup(state, text); }
 
@@ -623,6 +635,48 @@ static void test_odd_rows(void **state) {
   nereid_device_close(d);
 }
 
+static void keep_warning(void *arg, const nereid_error *warning) {
+  char *said = arg;
+  assert_int_equal(nereid_error_status(warning), NEREID_OK);
+  snprintf(said + strlen(said), 400 - strlen(said), "%s|", nereid_error_text(warning));
+}
+
+/* Where sm_90a alone is named, PTX for later GPUs is of sm_80, of sm_89 for fp8, or is not there: the build goes on. */
+static void test_ptx_for_later_gpus(void **state) {
+  Fixture *f = *state;
+  bool ptxas = !access("/usr/local/cuda/bin/ptxas", X_OK);
+  char said[400] = "";
+  const nereid_options o = {.size = sizeof o, .warn = keep_warning, .warn_arg = said};
+  const nereid_build_arg narrow[] = {{"x", "f32*"}, {"y", "fp8e4nv*"}}, hopper[] = {{"x", "bf16*"}, {"y", "bf16*"}};
+  nereid_build *b = new_build("sm_90a");
+  assert_ok(nereid_build_add(
+      b, f->m, "add",
+      (nereid_build_arg[]){{"x", "f32*"}, {"y", "f32*"}, {"out", "f32*"}, {"n", "i32"}, {"step", "1"}, {"BLOCK", "64"}},
+      6, NULL, &o, &error));
+  assert_ok(nereid_build_add(b, f->m, "narrow", narrow, 2, NULL, &o, &error));
+  assert_string_equal(said, "");
+  if (ptxas) assert_ok(nereid_build_add(b, f->m, "hopper", hopper, 2, NULL, &o, &error));
+  static const int later[] = {80, 89, 0};
+  for (int e = 0; e < b->content.entry_count; e++)
+    for (int i = 0; i < b->content.entries[e].variant_count; i++) {
+      const BundleVariant *v = &b->content.entries[e].variants[i];
+      int sm = 0;
+      for (int c = 0; c < v->code_count; c++)
+        if (v->codes[c].kind == CODE_PTX && !v->codes[c].exact) sm = v->codes[c].sm;
+      assert_int_equal(sm, later[e]);
+    }
+  if (ptxas) {
+    const char *once = strstr(said, "warning: kernel 'hopper' is built without PTX for later GPUs: ");
+    assert_non_null(once);
+    assert_null(strstr(once + 1, "warning"));
+  }
+  nereid_build_free(b);
+  b = new_build("sm_80,sm_90a"); /* what is named must be there */
+  assert_says(nereid_build_add(b, f->m, "narrow", narrow, 2, NULL, &o, &error), NEREID_BAD_SOURCE,
+              "type fp8e4nv not supported in this architecture");
+  nereid_build_free(b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, aot_teardown)
@@ -637,6 +691,7 @@ int main(void) {
       T(test_damaged_files),
       T(test_another_processor),
       T(test_options),
+      T(test_ptx_for_later_gpus),
       T(test_threads_and_fork),
       T(test_gpus),
       T(test_a_gpu_without_code),

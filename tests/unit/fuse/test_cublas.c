@@ -231,7 +231,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_fails_is_said, setup, teardown),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  store_trim(0);
-  rmdir(caches);
-  return failed;
+  char command[64];
+  snprintf(command, sizeof command, "rm -r %s", caches);
+  return failed | system(command);
 }
