@@ -542,7 +542,7 @@ static void test_a_gpu_without_code(void **state) {
                 "8.0");
   nereid_bundle_close(b);
   b = write_and_open(f, build_add(f, "sm_86"), d);
-  launch_on_gpu(f, b, d, 200, NEREID_UNSUPPORTED, "there is sm_86");
+  launch_on_gpu(f, b, d, 200, NEREID_UNSUPPORTED, "PTX of sm_86; cuda:0 is of compute capability 8.0");
   nereid_bundle_close(b);
   nereid_device_close(d);
 }
