@@ -35,9 +35,9 @@ static bool counts(Graph *g, const Tensor *t, const Index *at, const IndexVar *v
   if (is_view(t)) return fuse_view_index(g, t, at, in) && counts(g, t->in[0], in, v, plus);
   if (t->op == GRAPH_POINT && t->point == POINT_CONVERT && dtype_is_int(t->dtype) && dtype_bits(t->dtype) >= 32)
     return counts(g, t->in[0], at, v, plus);
-  if (t->op != GRAPH_IOTA || t->attr[1] != 1 || at[0].n != 1 || !size_is_int(at[0].constant, &c)) return false;
+  if (t->op != GRAPH_IOTA || t->step != 1 || at[0].n != 1 || !size_is_int(at[0].constant, &c)) return false;
   const IndexTerm *term = &at[0].at[0];
-  *plus = t->attr[0] + c;
+  *plus = t->start + c;
   return term->var == v && !term->size && size_is(term->below, 1) && size_is(term->factor, 1);
 }
 
@@ -58,7 +58,7 @@ static Tensor *element_at(Graph *g, Tensor *f, Tensor *y, int dim, int64_t plus)
 }
 
 static Tensor *pick(Graph *g, Tensor *t) {
-  if (t->op != GRAPH_REDUCE || t->attr[0] != REDUCE_SUM || t->dim_count != 1) return NULL;
+  if (t->op != GRAPH_REDUCE || t->kind != REDUCE_SUM || t->dim_count != 1) return NULL;
   Tensor *x = t->in[0];
   int dim = (int)t->dims[0];
   if (x->op != GRAPH_POINT || x->point != POINT_WHERE || size_is(x->size[dim], 1)) return NULL;
@@ -147,7 +147,7 @@ static Tensor *product_with(Graph *g, const Tensor *a, const Tensor *bc) {
 }
 
 static Tensor *exchange(Graph *g, Tensor *t) {
-  if (t->op != GRAPH_REDUCE || t->attr[0] != REDUCE_SUM || t->dim_count != 1 || t->dims[0] != t->in[0]->rank - 1)
+  if (t->op != GRAPH_REDUCE || t->kind != REDUCE_SUM || t->dim_count != 1 || t->dims[0] != t->in[0]->rank - 1)
     return NULL;
   int dim = (int)t->dims[0];
   Factors outer = {0};

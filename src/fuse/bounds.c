@@ -133,7 +133,7 @@ static bool changes_nothing(Bounds *b) {
     const Tensor *t = b->s->group->roots[i];
     double v, none = 0;
     if (!stream_is_sink(b->s->plan, t)) continue;
-    if (t->op == GRAPH_REDUCE && t->attr[0] != REDUCE_SUM) none = t->attr[0] == REDUCE_MAX ? -INFINITY : INFINITY;
+    if (t->op == GRAPH_REDUCE && t->kind != REDUCE_SUM) none = t->kind == REDUCE_MAX ? -INFINITY : INFINITY;
     if (!constant(b, stream_operand(b->s->plan, t), &v) || v != none) return false;
   }
   return true;

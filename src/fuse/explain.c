@@ -5,7 +5,7 @@ static const char *name_of(Arena *a, const Tensor *t) { return t->name ? t->name
 
 const char *fuse_operation_name(const Tensor *t) {
   if (t->op == GRAPH_POINT) return graph_points[t->point].name;
-  return t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]] : graph_ops[t->op].name;
+  return t->op == GRAPH_REDUCE ? graph_reductions[t->kind] : graph_ops[t->op].name;
 }
 
 void fuse_explain(Buf *out, const FusePlan *p) {

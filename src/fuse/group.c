@@ -409,7 +409,7 @@ static bool joins(Grouping *q, int to, Tensor *t) {
   FuseKind kind = kind_of(q->p, t);
   if (group->kind == FUSE_STREAM || kind == FUSE_STREAM) return joins_stream(q, to, t);
   if (group->kind == FUSE_SCAN && kind == FUSE_SCAN && t->in[0] == group->roots[0]->in[0] &&
-      t->dims[0] == group->roots[0]->dims[0] && group->n < MOST_ROOTS) {
+      t->dim == group->roots[0]->dim && group->n < MOST_ROOTS) {
     append(q, group, t);
     return true;
   }
@@ -571,7 +571,7 @@ static bool store_repeated(Grouping *q) {
 static void store_operands(Grouping *q) {
   for (int i = 0; i < q->g->at.n; i++) {
     Tensor *t = q->g->at.at[i];
-    bool overlaps = t->op == GRAPH_UNFOLD && t->dims[2] < t->dims[1] * t->dims[3];
+    bool overlaps = t->op == GRAPH_UNFOLD && t->step < t->window * t->dilation;
     bool sorted = t->op == GRAPH_SORT_KEYS; /* who computes it again may round otherwise, and what is in order is not */
     if (t->op != GRAPH_PRODUCT && !overlaps && !sorted) continue;
     for (int k = 0; k < t->in_count; k++) {

@@ -68,7 +68,7 @@ const char *fuse_neutral(Context *cx, Reduction kind, Dtype t) {
   return arena_printf(cx->arena, "%lld", (long long)(most ? -high - 1 : high));
 }
 
-static bool is_arg(const Tensor *t) { return t->attr[0] == REDUCE_ARGMAX || t->attr[0] == REDUCE_ARGMIN; }
+static bool is_arg(const Tensor *t) { return t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN; }
 
 static void element(Rows *k, const Tensor *t, Index *at);
 
@@ -78,7 +78,7 @@ static bool is_own(const Rows *k, const Tensor *t) {
   return false;
 }
 
-static const char *name_of(const Tensor *t) { return t->name ? t->name : graph_reductions[t->attr[0]]; }
+static const char *name_of(const Tensor *t) { return t->name ? t->name : graph_reductions[t->kind]; }
 
 /* On a CPU a second loop over a short row reads no memory, and three sums in place of one cost more. */
 static bool stays_in_cache(const Rows *k, const Tensor *t) {
@@ -102,7 +102,7 @@ static const Law *law_of(Rows *k, Tensor *t, int level) {
     search.live[search.live_count++] = other;
   }
   element(k, t, at);
-  const Law *law = law_find(&search, t->in[0], (Reduction)t->attr[0], at);
+  const Law *law = law_find(&search, t->in[0], (Reduction)t->kind, at);
   for (int i = 0; i < search.live_count; i++)
     if (law_depends(&search, t->in[0], search.live[i]))
       buf_printf(&with, "%s%s", with.n ? ", " : "", name_of(search.live[i]));
@@ -116,7 +116,7 @@ static const Law *law_of(Rows *k, Tensor *t, int level) {
   else if (law->why) buf_printf(&w->notes, "    %s has a loop of its own: %s\n", name, law->why);
   else
     buf_printf(&w->notes, "    %s is computed in one loop with %s: %s\n", name, with.at,
-               law_text(w->g, law, (Reduction)t->attr[0]));
+               law_text(w->g, law, (Reduction)t->kind));
   return w->plan->no_online || law->why ? NULL : law;
 }
 
@@ -161,7 +161,7 @@ static const char *masked_value(Rows *k, const Tensor *t, FuseValue v) {
   const char *mask = k->r->mask, *text = v.text;
   if (t->in[0]->dtype == DT_I1) text = arena_printf(w->cx->arena, "(%s).to(tl.int32)", text);
   if (v.literal) text = arena_printf(w->cx->arena, "tl.full([X, R], %s, %s)", v.text, accumulator_type(t));
-  const char *none = fuse_neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype);
+  const char *none = fuse_neutral(w->cx, (Reduction)t->kind, t->in[0]->dtype);
   if (mask) text = arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", mask, text, none);
   return (v.bits & 3) == 3 || v.literal ? text : arena_printf(w->cx->arena, "tl.broadcast_to(%s, [X, R])", text);
 }
@@ -171,7 +171,7 @@ static const char *masked(Rows *k, const Pending *p) { return masked_value(k, p-
 static const char *begin_one(Rows *k, const Tensor *t, const char *name, const char *shape) {
   Writer *w = k->w;
   name = writer_name(w, name);
-  writer_line(w, "%s = tl.full(%s, %s, %s)", name, shape, fuse_neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype),
+  writer_line(w, "%s = tl.full(%s, %s, %s)", name, shape, fuse_neutral(w->cx, (Reduction)t->kind, t->in[0]->dtype),
               accumulator_type(t));
   return name;
 }
@@ -202,10 +202,10 @@ static void begin(Rows *k, const Online *o, Pending *p) {
   if (k->held) return;
   const char *name = name_of(p->t), *parts = arena_printf(w->cx->arena, "%s_parts", name);
   p->is_reference = online_needs(o, p->t);
-  p->is_row = p->is_reference && p->t->attr[0] != REDUCE_SUM;
+  p->is_row = p->is_reference && p->t->kind != REDUCE_SUM;
   p->acc = begin_one(k, p->t, p->is_row ? name : parts, p->is_row ? "[X, 1]" : "[X, R]");
   if (p->is_reference && !p->is_row) estimate(k, p);
-  bool sum = p->law && p->law->shifts && p->t->attr[0] == REDUCE_SUM;
+  bool sum = p->law && p->law->shifts && p->t->kind == REDUCE_SUM;
   if (sum && p->law->shifts == 2) p->linear = begin_one(k, p->t, "linear_parts", "[X, R]");
   if (sum && (p->law->weight || p->law->only)) p->sum = begin_one(k, p->t, "weight_parts", "[X, R]");
   if (!is_arg(p->t)) return;
@@ -215,10 +215,10 @@ static void begin(Rows *k, const Online *o, Pending *p) {
 
 static const char *combine(Rows *k, const Pending *p, const char *a, const char *b) {
   Context *cx = k->w->cx;
-  switch ((Reduction)p->t->attr[0]) {
+  switch ((Reduction)p->t->kind) {
     case REDUCE_SUM: return arena_printf(cx->arena, "%s + %s", a, b);
     case REDUCE_PROD: return arena_printf(cx->arena, "%s * %s", a, b);
-    default: return arena_printf(cx->arena, "%s(%s, %s)", kinds[p->t->attr[0]].helper, a, b);
+    default: return arena_printf(cx->arena, "%s(%s, %s)", kinds[p->t->kind].helper, a, b);
   }
 }
 
@@ -257,7 +257,7 @@ static void element(Rows *k, const Tensor *t, Index *at) {
 static const char *moved(Rows *k, const Pending *p, OnlineMove m, const char *count) {
   Arena *a = k->w->cx->arena;
   const char *text = p->acc;
-  if (p->t->attr[0] != REDUCE_SUM) return m.shift ? arena_printf(a, "%s + %s", text, m.shift) : text;
+  if (p->t->kind != REDUCE_SUM) return m.shift ? arena_printf(a, "%s + %s", text, m.shift) : text;
   const char *n = p->sum ? p->sum : count;
   if (m.shift && p->law->shifts == 1) text = arena_printf(a, "(%s + %s * %s)", text, m.shift, n);
   if (m.shift && p->law->shifts == 2)
@@ -314,10 +314,10 @@ static void step(Rows *k, Online *o, Pending *p) {
   if (k->held) return;
   if (is_arg(p->t)) {
     const char *here = k->r->mask ? arena_printf(w->cx->arena, "tl.where(%s, r, 0x7FFFFFFF)", k->r->mask) : "r";
-    writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, [X, R]))", p->acc, p->index,
-                kinds[p->t->attr[0]].helper, p->acc, p->index, masked(k, p), here);
+    writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, [X, R]))", p->acc, p->index, kinds[p->t->kind].helper,
+                p->acc, p->index, masked(k, p), here);
   } else if (p->is_row) {
-    const char *helper = kinds[p->t->attr[0]].helper;
+    const char *helper = kinds[p->t->kind].helper;
     const char *part = arena_printf(w->cx->arena, "tl.reduce(%s, 1, %s)[:, None]", masked(k, p), helper);
     writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, part));
     online_refer(o, p->t, p->acc);
@@ -327,7 +327,7 @@ static void step(Rows *k, Online *o, Pending *p) {
 static void end(Rows *k, Online *o, Pending *p) {
   Writer *w = k->w;
   Tensor *t = p->t;
-  const char *helper = kinds[t->attr[0]].helper, *name = p->is_row ? p->acc : writer_name(w, name_of(t));
+  const char *helper = kinds[t->kind].helper, *name = p->is_row ? p->acc : writer_name(w, name_of(t));
   const char *in = p->law ? end_online(k, o, p) : k->held ? masked(k, p) : p->acc;
   if (is_arg(t)) {
     const char *here = k->held ? "tl.broadcast_to(r, [X, R])" : p->index;
@@ -374,7 +374,7 @@ static void choose_blocks(Rows *k) {
   k->held = known && n <= HELD;
   int sums = 0;
   for (int i = 0; i < k->group->n; i++)
-    sums += k->group->roots[i]->op == GRAPH_REDUCE && k->group->roots[i]->attr[0] != REDUCE_MAX;
+    sums += k->group->roots[i]->op == GRAPH_REDUCE && k->group->roots[i]->kind != REDUCE_MAX;
   k->r_block = k->held ? power_above(n) : inner ? (sums > 1 ? SMALL_BLOCK : BLOCK) : 64;
   if (!known) k->r_block = inner ? 2048 : 64;
   if (!k->held && inner && k->w->plan->target.kind == TARGET_CPU)

@@ -71,15 +71,15 @@ FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group) {
   Graph *g = p->g;
   Tensor *t = group->roots[0];
   Writer *w = writer_create(p, group, fuse_kernel_name(p, group));
-  const Size *n = t->size[t->dims[0]], *rows = size_int(g, 1);
+  const Size *n = t->size[t->dim], *rows = size_int(g, 1);
   bool skip[GRAPH_MAX_RANK] = {false};
   for (int d = 0; d < t->rank; d++)
-    if (d != t->dims[0]) rows = size_mul(g, rows, t->size[d]);
-  skip[t->dims[0]] = true;
+    if (d != t->dim) rows = size_mul(g, rows, t->size[d]);
+  skip[t->dim] = true;
   const IndexVar *x = writer_var(w, "x", "x_mask", rows, 1), *r = writer_var(w, "r", "r_mask", n, 2);
   Index at[GRAPH_MAX_RANK];
   writer_split(w, index_var(w->g, x), t->rank, t->size, skip, at);
-  at[t->dims[0]] = index_var(g, r);
+  at[t->dim] = index_var(g, r);
   writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", kernel_program(w, 0, graph_numel(g, t)));
   writer_line(w, "x_mask = x < %s", writer_size(w, rows));
   Scan *scans = NEW_N(w->cx->arena, Scan, group->n);

@@ -13,19 +13,18 @@ FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group) {
   writer_line(w, "mask = x < %s", writer_size(w, n));
   writer_split(w, index_var(w->g, x), t->rank, index->size, NULL, at);
   FuseValue i = writer_value(w, index, at), v = writer_value(w, src, at);
-  writer_check_index(w, t, i, t->size[t->dims[0]], "mask");
-  IndexVar place = {.text = i.text, .mask = "mask", .extent = t->size[t->dims[0]], .bit = i.bits};
+  writer_check_index(w, t, i, t->size[t->dim], "mask");
+  IndexVar place = {.text = i.text, .mask = "mask", .extent = t->size[t->dim], .bit = i.bits};
   IndexTerm term = {&place, size_int(g, 1), size_int(g, 1), NULL};
   memcpy(to, at, sizeof to);
-  to[t->dims[0]] = (Index){.n = 1, .at = &term, .constant = size_int(g, 0)};
+  to[t->dim] = (Index){.n = 1, .at = &term, .constant = size_int(g, 0)};
   Index linear = index_linear(g, t->rank, t->size, to);
   vec_push(w->cx->arena, &w->members, t);
   map_put(w->stored_at, t, "");
   const char *buffer = writer_buffer(w, t), *text = index_text(g, &linear);
   bool zero = !linear.n && size_is(linear.constant, 0);
-  writer_line(w, "%s(%s + %s%s, %s, mask=mask%s)", t->attr[0] ? "tl.atomic_add" : "tl.store", buffer,
-              zero ? "0 * x" : text, index_bits(&linear) ? "" : " + 0 * x", v.text,
-              t->attr[0] ? ", sem=\"relaxed\"" : "");
+  writer_line(w, "%s(%s + %s%s, %s, mask=mask%s)", t->add ? "tl.atomic_add" : "tl.store", buffer, zero ? "0 * x" : text,
+              index_bits(&linear) ? "" : " + 0 * x", v.text, t->add ? ", sem=\"relaxed\"" : "");
   w->kernel->grid[0] = n;
   w->kernel->block[0] = 256;
   writer_constant(w, "BLOCK", 256);

@@ -32,7 +32,7 @@ static void place_blocks(Writer *w, const IndexVar *x, const IndexVar *r, int64_
 
 /* Of a block's elements the first ones go to the result. */
 static const IndexVar *place_kept(Writer *w, const Tensor *t, int64_t blocks, int64_t n) {
-  const char *kept = writer_size(w, size_int(w->g, t->attr[1]));
+  const char *kept = writer_size(w, size_int(w->g, t->kept));
   writer_line(w, "place = tl.arange(0, R)[None, :]");
   const IndexVar *to = writer_var(w, "to", "kept", size_int(w->g, n), 2);
   if (blocks == 1) writer_line(w, "to = place");
@@ -45,7 +45,7 @@ static FuseKernel *sort_blocks(FusePlan *p, Writer *w, Tensor *t) {
   Graph *g = p->g;
   Tensor *keys = t->in[0];
   int last = t->rank - 1;
-  int64_t n, out, rows, block = t->attr[0];
+  int64_t n, out, rows, block = t->block;
   size_is_int(keys->size[last], &n);
   size_is_int(t->size[last], &out);
   const Size *row_count = size_product(g, last, keys->size);
@@ -65,7 +65,7 @@ static FuseKernel *sort_blocks(FusePlan *p, Writer *w, Tensor *t) {
   if (x->mask) mask = r->mask ? "x_mask & r_mask" : "x_mask";
   if (mask) writer_line(w, "%s = tl.sort(tl.where(%s, %s, " LAST "), 1)", ordered, mask, v.text);
   else writer_line(w, "%s = tl.sort(%s, 1)", ordered, v.text);
-  if (t->attr[1] < block) at[last] = index_var(g, place_kept(w, t, blocks, out));
+  if (t->kept < block) at[last] = index_var(g, place_kept(w, t, blocks, out));
   vec_push(w->cx->arena, &w->members, t);
   writer_store(w, t, at, (FuseValue){ordered, blocks == 1 ? 3 : 2, false});
   w->kernel->grid[0] = blocks == 1 ? row_count : size_mul(g, row_count, size_int(g, blocks));
@@ -79,8 +79,8 @@ static FuseKernel *merge_runs(FusePlan *p, Writer *w, Tensor *t) {
   Graph *g = p->g;
   Tensor *keys = t->in[0];
   int last = t->rank - 1;
-  int64_t n, tile = t->attr[0] < TILE ? t->attr[0] : TILE;
-  long long run = t->attr[0];
+  int64_t n, tile = t->run < TILE ? t->run : TILE;
+  long long run = t->run;
   size_is_int(keys->size[last], &n);
   const char *program = kernel_program(w, 0, graph_numel(g, keys)), *in = writer_buffer(w, keys),
              *out = writer_buffer(w, t);

@@ -201,7 +201,7 @@ static void for_all_parts(Rows *k, void (*found)(Rows *, Tensor *, const Index *
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static const char *name_of(const Tensor *t) {
-  return t->name ? t->name : t->op == GRAPH_PRODUCT ? "acc" : graph_reductions[t->attr[0]];
+  return t->name ? t->name : t->op == GRAPH_PRODUCT ? "acc" : graph_reductions[t->kind];
 }
 
 static const char *type_of(const Tensor *t) { return triton_compute_type(t->dtype); }
@@ -214,7 +214,7 @@ static void begin(Rows *k, Sink *p) {
     writer_line(w, "%s = tl.zeros([M, %lld], %s)", p->acc, (long long)block, type_of(p->t));
     return;
   }
-  Reduction kind = (Reduction)p->t->attr[0];
+  Reduction kind = (Reduction)p->t->kind;
   const char *none = kind == REDUCE_SUM ? "0" : kind == REDUCE_MAX ? "float(\"-inf\")" : "float(\"inf\")";
   writer_line(w, "%s = tl.full([M, 1], %s, %s)", p->acc, none, type_of(p->t));
 }
@@ -245,7 +245,7 @@ static void step_product(Rows *k, Sink *p, const Index *at, const char *factor) 
 static void step_reduction(Rows *k, Sink *p, const Index *at, const char *factor) {
   Writer *w = k->w;
   Arena *a = w->cx->arena;
-  Reduction kind = (Reduction)p->t->attr[0];
+  Reduction kind = (Reduction)p->t->kind;
   set_axes(w, k->s->m, k->s->k);
   FuseValue v = writer_value(w, p->t->in[0], at);
   const char *mask = k->s->k->mask, *text = v.text;
@@ -274,7 +274,7 @@ static void step(Rows *k, Sink *p) {
   }
   if (p->t->op == GRAPH_PRODUCT) step_product(k, p, at, factor);
   else step_reduction(k, p, at, factor);
-  if (online_needs(&k->online, p->t) && p->t->attr[0] != REDUCE_SUM) online_refer(&k->online, p->t, p->acc);
+  if (online_needs(&k->online, p->t) && p->t->kind != REDUCE_SUM) online_refer(&k->online, p->t, p->acc);
 }
 
 static void end(Rows *k, Sink *p) {

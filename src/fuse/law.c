@@ -231,7 +231,7 @@ static bool is_bounded(LawSearch *k, const Form *s) {
     const LawTerm *term = &s->law.shift_terms.at[i];
     if (term->late) continue;
     if (live_in(k, term->row, found) != 1 || !s->h) return false;
-    bool most = found[0]->attr[0] == REDUCE_MAX, least = found[0]->attr[0] == REDUCE_MIN;
+    bool most = found[0]->kind == REDUCE_MAX, least = found[0]->kind == REDUCE_MIN;
     if (through_views(s->h) != through_views(found[0]->in[0])) return false;
     if (!(most && s->scale > 0 && term->factor < 0) && !(least && s->scale < 0 && term->factor > 0)) return false;
     bounds = true;
@@ -321,7 +321,7 @@ static Form form(LawSearch *k, Tensor *t, const Index *at) {
 /* ---- what is asked ----------------------------------------------------------------------------------------------- */
 
 static bool can_be_reference(const Tensor *t) {
-  return dtype_is_float(t->dtype) && (t->attr[0] == REDUCE_SUM || t->attr[0] == REDUCE_MAX || t->attr[0] == REDUCE_MIN);
+  return dtype_is_float(t->dtype) && (t->kind == REDUCE_SUM || t->kind == REDUCE_MAX || t->kind == REDUCE_MIN);
 }
 
 static bool has_references(LawSearch *k, const LawTerms *terms) {

@@ -40,7 +40,7 @@ static void add_live(Online *o, const LawSearch *k, Tensor *t, Map *seen, bool *
   map_put(seen, t, o);
   for (int i = 0; i < k->live_count; i++)
     if (k->live[i] == t) {
-      *running |= t->attr[0] != REDUCE_SUM;
+      *running |= t->kind != REDUCE_SUM;
       bool have = false;
       for (int j = 0; j < o->live.n; j++) have |= o->live.at[j] == t;
       if (!have) vec_push(o->w->cx->arena, &o->live, t);
@@ -71,7 +71,7 @@ bool online_needs(const Online *o, const Tensor *reduction) {
 }
 
 static const char *limit(const Tensor *t) { /* the finite number at which a reference begins */
-  bool least = t->attr[0] == REDUCE_MIN;
+  bool least = t->kind == REDUCE_MIN;
   if (t->dtype == DT_F64) return least ? "1.7976931348623157e308" : "-1.7976931348623157e308";
   return least ? "3.4028234663852886e38" : "-3.4028234663852886e38";
 }
@@ -81,7 +81,7 @@ void online_start(Online *o) {
   if (!o->rows.n) return;
   for (int i = 0; i < o->live.n; i++) {
     const Tensor *t = o->live.at[i];
-    if (t->attr[0] == REDUCE_SUM) continue; /* the caller has held it */
+    if (t->kind == REDUCE_SUM) continue; /* the caller has held it */
     const char *name = writer_name(w, arena_printf(w->cx->arena, "%s_before", t->name ? t->name : "base"));
     writer_line(w, "%s = tl.full(%s, %s, %s)", name, o->shape, limit(t), triton_compute_type(t->dtype));
     writer_hold(w, t, (FuseValue){.text = name, .bits = o->bits});
@@ -97,14 +97,14 @@ void online_start(Online *o) {
   for (int i = 0; i < o->rows.n; i++)
     if (!o->rows.at[i].fixed) o->rows.at[i].now = NULL;
   for (int i = 0; i < o->live.n; i++)
-    if (o->live.at[i]->attr[0] != REDUCE_SUM) map_put(w->held, o->live.at[i], NULL);
+    if (o->live.at[i]->kind != REDUCE_SUM) map_put(w->held, o->live.at[i], NULL);
 }
 
 void online_refer(Online *o, Tensor *t, const char *accumulator) {
   Writer *w = o->w;
   const char *name = writer_name(w, arena_printf(w->cx->arena, "%s_now", t->name ? t->name : "base"));
   writer_line(w, "%s = tl.%s(%s, %s, propagate_nan=tl.PropagateNan.ALL)", name,
-              t->attr[0] == REDUCE_MAX ? "maximum" : "minimum", accumulator, limit(t));
+              t->kind == REDUCE_MAX ? "maximum" : "minimum", accumulator, limit(t));
   writer_hold(w, t, (FuseValue){.text = name, .bits = o->bits});
 }
 

@@ -105,11 +105,11 @@ static Tensor *sum_with(Parts *p, Tensor *t, Tensor *most) {
 
 static Tensor *in_parts(Graph *g, Tensor *t, const FuseTarget *target) {
   int64_t parts = fuse_parts(g, t, target);
-  if (parts < 2 || t->attr[0] != REDUCE_SUM || !dtype_is_float(t->dtype)) return NULL;
+  if (parts < 2 || t->kind != REDUCE_SUM || !dtype_is_float(t->dtype)) return NULL;
   Parts p = {.g = g, .x = t->in[0], .dim = (int)t->dims[0], .parts = size_int(g, parts)};
   for (int i = g->at.n - 1; i >= 0; i--) {
     Tensor *most = g->at.at[i];
-    bool alike = most->op == GRAPH_REDUCE && most->attr[0] == REDUCE_MAX && most->dim_count == t->dim_count &&
+    bool alike = most->op == GRAPH_REDUCE && most->kind == REDUCE_MAX && most->dim_count == t->dim_count &&
                  graph_same_shape(most->in[0], t->in[0]);
     for (int d = 0; alike && d < t->dim_count; d++) alike = most->dims[d] == t->dims[d];
     Tensor *sum = alike ? sum_with(&p, t, most) : NULL;

@@ -127,7 +127,7 @@ void nereid_fusion_free(nereid_fusion *f) {
 static nereid_tensor_info info_of(const nereid_fusion *f, const Tensor *t) {
   if (!t) return (nereid_tensor_info){.rank = -1};
   nereid_tensor_info info = {.name = t->name, .dtype = (nereid_dtype)t->dtype, .rank = t->rank};
-  info.is_state = t->op == GRAPH_INPUT && t->attr[0];
+  info.is_state = t->op == GRAPH_INPUT && t->is_state;
   info.narrowest = (nereid_dtype)f->narrowest[t->id];
   for (int d = 0; d < t->rank; d++)
     if (!size_value(t->size[d], f->symbols, &info.shape[d])) info.shape[d] = -1;

@@ -18,7 +18,7 @@ enum { BLOCK = 1024, FEW = 4 };
 static Tensor *in_order(Graph *g, const Tensor *sort, Tensor *x, bool upper, int64_t k) {
   int dim = x->rank - 1;
   int64_t n, block = 1;
-  Tensor *keys = graph_sort_keys(g, x, upper, sort->attr[0]);
+  Tensor *keys = graph_sort_keys(g, x, upper, sort->descending);
   while (size_is_int(keys->size[dim], &n) && n > BLOCK && k <= BLOCK / FEW) keys = graph_sort_blocks(g, keys, BLOCK, k);
   while (block < n && block < BLOCK) block *= 2;
   keys = graph_sort_blocks(g, keys, block, n > block || k > block ? block : k);
@@ -30,7 +30,7 @@ static Tensor *in_order(Graph *g, const Tensor *sort, Tensor *x, bool upper, int
 
 static Tensor *in_steps(Graph *g, Tensor *t, const FuseTarget *target) {
   if (t->op != GRAPH_SORT || t->in_count > 1) return NULL;
-  int64_t order[GRAPH_MAX_RANK], n, k, d = t->dims[0];
+  int64_t order[GRAPH_MAX_RANK], n, k, d = t->dim;
   int last = t->rank - 1;
   for (int i = 0; i <= last; i++) order[i] = i;
   order[d] = last;

@@ -32,7 +32,7 @@ static bool is_across(const Tensor *t) {
 /* Into how many parts the first reduced dim is cut; 1: none. */
 static int64_t parts_of(Graph *g, const Tensor *t, const FuseTarget *target) {
   int64_t rows, all, n;
-  if (t->op != GRAPH_REDUCE || t->attr[0] == REDUCE_ARGMAX || t->attr[0] == REDUCE_ARGMIN) return 1;
+  if (t->op != GRAPH_REDUCE || t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN) return 1;
   if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return 1;
   bool across = is_across(t);
   int64_t few = target->kind == TARGET_CPU ? 2 * target->processors : FEW_PROGRAMS;
@@ -76,8 +76,8 @@ static Tensor *split(Graph *g, Tensor *t, const FuseTarget *target) {
   size[d] = size_int(g, parts);
   size[d + 1] = size_divide(g, x->size[d], size[d]);
   for (int i = 0; i < t->dim_count; i++) dims[i] = t->dims[i] + 1;
-  Tensor *part = graph_reduce(g, (Reduction)t->attr[0], graph_reshape(g, x, x->rank + 1, size), t->dim_count, dims);
-  return graph_reshape(g, graph_reduce(g, (Reduction)t->attr[0], part, 1, (int64_t[]){d}), t->rank, t->size);
+  Tensor *part = graph_reduce(g, (Reduction)t->kind, graph_reshape(g, x, x->rank + 1, size), t->dim_count, dims);
+  return graph_reshape(g, graph_reduce(g, (Reduction)t->kind, part, 1, (int64_t[]){d}), t->rank, t->size);
 }
 
 static bool has_windows(const Tensor *t) {
@@ -90,7 +90,7 @@ static bool has_windows(const Tensor *t) {
 
 static bool is_small_window(const Tensor *t, const FuseTarget *target) {
   int64_t n = 1, size, most = target->kind == TARGET_CPU ? CPU_WINDOW : WINDOW;
-  if (t->attr[0] == REDUCE_ARGMAX || t->attr[0] == REDUCE_ARGMIN || !has_windows(t->in[0])) return false;
+  if (t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN || !has_windows(t->in[0])) return false;
   for (int i = 0; i < t->dim_count; i++) {
     if (!size_is_int(t->in[0]->size[t->dims[i]], &size) || size > most) return false;
     n *= size;
@@ -109,7 +109,7 @@ static Tensor *unroll(Graph *g, const Tensor *t, Tensor *x, int first) {
   size_is_int(x->size[d], &n);
   for (int64_t i = 0; i < n; i++) {
     Tensor *one = unroll(g, t, graph_slice(g, x, d, size_int(g, i), size_int(g, 1), 1), first + 1);
-    all = all ? graph_point(g, ops[t->attr[0]], 2, (Tensor *[]){all, one}) : one;
+    all = all ? graph_point(g, ops[t->kind], 2, (Tensor *[]){all, one}) : one;
   }
   return all;
 }
@@ -143,7 +143,7 @@ static Tensor *split_product(Graph *g, Tensor *t, const FuseTarget *target) {
   order[rank - 1] = rank - 2;
   order[rank] = rank;
   Tensor *part = graph_product(g, graph_permute(g, graph_reshape(g, a, rank + 1, of_a), order),
-                               graph_reshape(g, b, rank + 1, of_b), t->attr[0]);
+                               graph_reshape(g, b, rank + 1, of_b), t->tf32);
   return graph_reshape(g, graph_reduce(g, REDUCE_SUM, part, 1, (int64_t[]){rank - 2}), rank, t->size);
 }
 

@@ -17,7 +17,7 @@ static bool make_product(FuseStep *s, const int64_t *symbols) {
   const FuseLibrary *l = s->kernel->library;
   BlasProduct *p = &s->product;
   p->type = l->product->dtype;
-  p->tf32 = l->product->attr[0];
+  p->tf32 = l->product->tf32;
   return size_value(l->m, symbols, &p->m) && size_value(l->n, symbols, &p->n) && size_value(l->k, symbols, &p->k) &&
          size_value(l->batches, symbols, &p->batches) && matrix_values(&l->a, symbols, &p->a, &s->first[0]) &&
          matrix_values(&l->b, symbols, &p->b, &s->first[1]);

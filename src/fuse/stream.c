@@ -193,7 +193,7 @@ Law *stream_law(Stream *s, Tensor *sink) {
   Tensor *x = stream_operand(s->plan, sink);
   for (int i = 0; i < k.live_count; i++) depends |= law_depends(&k, x, k.live[i]);
   if (!depends || !stream_operand_index(s, sink, at)) return NULL;
-  Law *law = law_find(&k, x, sink->op == GRAPH_PRODUCT ? REDUCE_SUM : (Reduction)sink->attr[0], at);
+  Law *law = law_find(&k, x, sink->op == GRAPH_PRODUCT ? REDUCE_SUM : (Reduction)sink->kind, at);
   if (!law->why && law->shifts) law->why = "a shift is not corrected here";
   return law;
 }
@@ -269,7 +269,7 @@ static bool can_be_tile(const FusePlan *p, const Tensor *t) {
 
 static bool reduces_rows(const Tensor *t) {
   return t->op == GRAPH_REDUCE && t->dim_count == 1 && t->in[0]->rank >= 2 && t->dims[0] >= t->in[0]->rank - 2 &&
-         dtype_is_float(t->dtype) && (t->attr[0] == REDUCE_SUM || t->attr[0] == REDUCE_MAX || t->attr[0] == REDUCE_MIN);
+         dtype_is_float(t->dtype) && (t->kind == REDUCE_SUM || t->kind == REDUCE_MAX || t->kind == REDUCE_MIN);
 }
 
 /* How t takes what is marked in `from`; STREAM_NONE: it does not. */

@@ -63,7 +63,7 @@ enum { LONG = 512, VERY_LONG = 2048 };
 const char *fuse_precision(const FuseTarget *target, const Tensor *product) {
   const Tensor *a = product->in[0];
   if (target->kind != TARGET_GPU || target->sm < 80 || product->dtype != DT_F32) return "ieee";
-  if (product->attr[0] && known(a->size[a->rank - 1], LONG) >= 64) return "tf32";
+  if (product->tf32 && known(a->size[a->rank - 1], LONG) >= 64) return "tf32";
   return known(a->size[a->rank - 1], LONG) >= LONG ? "tf32x3" : "ieee";
 }
 

@@ -223,7 +223,7 @@ bool writer_affine(Writer *w, Tensor *t, const Index *at, Index *out) {
     return true;
   }
   if (t->op == GRAPH_IOTA) {
-    *out = index_add(g, index_scale(g, at[0], size_int(g, t->attr[1])), index_constant(g, size_int(g, t->attr[0])));
+    *out = index_add(g, index_scale(g, at[0], size_int(g, t->step)), index_constant(g, size_int(g, t->start)));
     return true;
   }
   if (graph_ops[t->op].group == CLASS_VIEW && fuse_view_index(g, t, at, in)) return writer_affine(w, t->in[0], in, out);
@@ -350,22 +350,22 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
   Buf test = {.arena = w->cx->arena};
   unsigned bits = 0;
   for (int d = 0; d < t->rank; d++) {
-    Index i = index_add(g, at[d], index_constant(g, size_sub(g, size_int(g, 0), t->sizes[d])));
+    Index i = index_add(g, at[d], index_constant(g, size_sub(g, size_int(g, 0), t->before[d])));
     in[d] = i;
-    if (size_is(t->sizes[d], 0) && !t->dims[d] && t->size[d] == x->size[d]) continue;
+    if (size_is(t->before[d], 0) && !t->between[d] && t->size[d] == x->size[d]) continue;
     count_symbols(w, &i);
     const char *text = index_text(g, &i);
     bits |= index_bits(&i);
     const Size *reach = size_int(g, 0); /* after the last element */
-    reach =
-        size_add(g, size_mul(g, size_sub(g, x->size[d], size_int(g, 1)), size_int(g, t->dims[d] + 1)), size_int(g, 1));
-    if (!size_is(t->sizes[d], 0)) buf_printf(&test, "%s(%s >= 0)", test.n ? " & " : "", text);
+    reach = size_add(g, size_mul(g, size_sub(g, x->size[d], size_int(g, 1)), size_int(g, t->between[d] + 1)),
+                     size_int(g, 1));
+    if (!size_is(t->before[d], 0)) buf_printf(&test, "%s(%s >= 0)", test.n ? " & " : "", text);
     buf_printf(&test, "%s(%s < %s)", test.n ? " & " : "", text, writer_size(w, reach));
-    if (!t->dims[d]) continue;
-    buf_printf(&test, " & ((%s) %% %lld == 0)", text, (long long)t->dims[d] + 1);
+    if (!t->between[d]) continue;
+    buf_printf(&test, " & ((%s) %% %lld == 0)", text, (long long)t->between[d] + 1);
     Index q, r;
-    i = named(w, i, size_mul(g, x->size[d], size_int(g, t->dims[d] + 1)));
-    if (!index_divide(g, i, size_int(g, t->dims[d] + 1), &q, &r))
+    i = named(w, i, size_mul(g, x->size[d], size_int(g, t->between[d] + 1)));
+    if (!index_divide(g, i, size_int(g, t->between[d] + 1), &q, &r))
       diag_fail(w->cx, t->span, "internal error: padding's index");
     in[d] = q;
   }
@@ -386,7 +386,7 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
 
 static FuseValue concat(Writer *w, Tensor *t, const Index *at) {
   Graph *g = w->g;
-  int dim = (int)t->dims[0], n = w->conditions.n;
+  int dim = (int)t->dim, n = w->conditions.n;
   unsigned outer = w->condition_bits, bits = index_bits(&at[dim]);
   const Size *begin = size_int(g, 0);
   FuseValue v = {0};
@@ -427,13 +427,12 @@ bool fuse_view_index(Graph *g, const Tensor *t, const Index *at, Index *in) {
       return true;
     case GRAPH_SLICE:
       for (int d = 0; d < t->rank; d++) in[d] = at[d];
-      in[t->dims[0]] =
-          index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[1])), index_constant(g, t->sizes[0]));
+      in[t->dim] = index_add(g, index_scale(g, at[t->dim], size_int(g, t->step)), index_constant(g, t->first));
       return true;
     case GRAPH_UNFOLD:
       for (int d = 0; d + 1 < t->rank; d++) in[d] = at[d];
-      in[t->dims[0]] = index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[2])),
-                                 index_scale(g, at[t->rank - 1], size_int(g, t->dims[3])));
+      in[t->dim] = index_add(g, index_scale(g, at[t->dim], size_int(g, t->step)),
+                             index_scale(g, at[t->rank - 1], size_int(g, t->dilation)));
       return true;
     case GRAPH_RESHAPE: return index_split(g, index_linear(g, t->rank, t->size, at), x->rank, x->size, NULL, in);
     default: return false;
@@ -469,11 +468,11 @@ static bool stays_within(const Tensor *index, int64_t n) {
   if (graph_is_number(index, &v)) return v >= 0 && v < (double)n;
   while (graph_ops[index->op].group == CLASS_VIEW && index->in_count == 1 && index->op != GRAPH_PAD)
     index = index->in[0];
-  if (index->op == GRAPH_SORT) return size_is_int(index->in[0]->size[index->dims[0]], &count) && count <= n;
+  if (index->op == GRAPH_SORT) return size_is_int(index->in[0]->size[index->dim], &count) && count <= n;
   if (index->op == GRAPH_POINT && index->point == POINT_WHERE)
     return asks_within(index->in[0], index->in[1], n) && stays_within(index->in[2], n);
   if (index->op != GRAPH_IOTA || !size_is_int(index->size[0], &count)) return false;
-  int64_t first = index->attr[0], last = first + (count - 1) * index->attr[1];
+  int64_t first = index->start, last = first + (count - 1) * index->step;
   return first >= 0 && first < n && last >= 0 && last < n;
 }
 
@@ -498,11 +497,11 @@ static FuseValue gather(Writer *w, Tensor *t, const Index *at) {
   FuseValue i = writer_value(w, t->in[1], at);
   Index own = {.constant = size_int(w->g, 0)}; /* where the index itself is not there, nothing is loaded */
   for (int d = 0; d < t->rank; d++) own = index_add(w->g, own, at[d]);
-  writer_check_index(w, t, i, t->in[0]->size[t->dims[0]], writer_mask(w, &own, 0, NULL));
+  writer_check_index(w, t, i, t->in[0]->size[t->dim], writer_mask(w, &own, 0, NULL));
   IndexVar *v = NEW(w->cx->arena, IndexVar);
-  *v = (IndexVar){.text = i.text, .extent = t->in[0]->size[t->dims[0]], .bit = i.bits};
+  *v = (IndexVar){.text = i.text, .extent = t->in[0]->size[t->dim], .bit = i.bits};
   memcpy(in, at, sizeof *in * (size_t)t->rank);
-  Index *dim = &in[t->dims[0]];
+  Index *dim = &in[t->dim];
   *dim = index_constant(w->g, size_int(w->g, 0));
   if (!size_is(v->extent, 1)) {
     dim->at = NEW(w->cx->arena, IndexTerm);
@@ -535,12 +534,12 @@ static FuseValue sort_key(Writer *w, Tensor *t, const Index *at) {
     order = arena_printf(a, is_double ? "%s(%s)" : "%s(%s).to(tl.int64)", helper, x.text);
   } else if (type == DT_U64) order = arena_printf(a, "(%s ^ -0x8000000000000000)", order);
   else if (type == DT_U32) order = arena_printf(a, "(%s - 0x80000000)", order);
-  if (is_long) order = arena_printf(a, t->attr[0] ? "(%s >> 32)" : "((%s & 0xFFFFFFFF) - 0x80000000)", order);
+  if (is_long) order = arena_printf(a, t->word ? "(%s >> 32)" : "((%s & 0xFFFFFFFF) - 0x80000000)", order);
   const Index *place = &at[t->rank - 1];
   count_symbols(w, place);
   vec_push(a, &w->members, t);
   return variable(w, t, "key", x.bits | index_bits(place),
-                  arena_printf(a, "(%s%s << 32) | (%s)", t->attr[1] ? "~" : "", order, index_text(w->g, place)));
+                  arena_printf(a, "(%s%s << 32) | (%s)", t->descending ? "~" : "", order, index_text(w->g, place)));
 }
 
 static FuseValue create(Writer *w, Tensor *t, const Index *at) {
@@ -548,11 +547,11 @@ static FuseValue create(Writer *w, Tensor *t, const Index *at) {
   if (t->op == GRAPH_FULL) return literal(w, t->dtype, t->number);
   if (t->op == GRAPH_EXTENT) {
     const char *text =
-        arena_printf(w->cx->arena, "tl.full([], %s, %s)", writer_size(w, t->sizes[0]), triton_compute_type(t->dtype));
+        arena_printf(w->cx->arena, "tl.full([], %s, %s)", writer_size(w, t->extent), triton_compute_type(t->dtype));
     return variable(w, t, "size", 0, text);
   }
   if (t->op == GRAPH_IOTA) {
-    Index i = index_add(g, index_scale(g, at[0], size_int(g, t->attr[1])), index_constant(g, size_int(g, t->attr[0])));
+    Index i = index_add(g, index_scale(g, at[0], size_int(g, t->step)), index_constant(g, size_int(g, t->start)));
     count_symbols(w, &i);
     if (!i.n && dtype_is_int(t->dtype)) return (FuseValue){index_text(g, &i), 0, true};
     const char *text = index_text(g, &i);
@@ -569,7 +568,7 @@ static FuseValue create(Writer *w, Tensor *t, const Index *at) {
   const char *text = index_text(g, &place);
   if (!place.n) text = arena_printf(w->cx->arena, "tl.full([], %s, tl.int32)", text);
   return variable(w, t, "random", index_bits(&place),
-                  arena_printf(w->cx->arena, "tl.rand(%s + %lld, %s)", seed, (long long)t->attr[0], text));
+                  arena_printf(w->cx->arena, "tl.rand(%s + %lld, %s)", seed, (long long)t->stream, text));
 }
 
 static const char *key_of(Writer *w, const Tensor *t, const Index *at) {

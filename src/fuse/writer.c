@@ -209,7 +209,7 @@ const char *fuse_kernel_name(FusePlan *p, const FuseGroup *group) {
   const Tensor *t = group->roots[group->n - 1];
   const char *base = t->name                 ? t->name
                      : t->op == GRAPH_POINT  ? graph_points[t->point].name
-                     : t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]]
+                     : t->op == GRAPH_REDUCE ? graph_reductions[t->kind]
                                              : graph_ops[t->op].name;
   const char *kind = p->parts ? "part" : "kernel", *name = arena_printf(a, "%s_%s", base, kind);
   for (int k = 2; map_get(p->names, name); k++) name = arena_printf(a, "%s_%s_%d", base, kind, k);

@@ -48,11 +48,6 @@ static void set_dims(Graph *g, Tensor *x, int n, const int64_t *dims) {
   x->dims = arena_copy(g->cx->arena, dims, sizeof *dims * (size_t)(n ? n : 1));
 }
 
-static void set_sizes(Graph *g, Tensor *x, int n, const Size *const *sizes) {
-  x->size_count = n;
-  x->sizes = arena_copy(g->cx->arena, sizes, sizeof *sizes * (size_t)(n ? n : 1));
-}
-
 bool graph_same_shape(const Tensor *a, const Tensor *b) {
   if (a->rank != b->rank) return false;
   for (int d = 0; d < a->rank; d++)
@@ -122,8 +117,8 @@ Tensor *graph_full(Graph *g, Dtype t, int rank, const Size *const *size, double 
 
 Tensor *graph_iota(Graph *g, Dtype t, const Size *n, int64_t start, int64_t step) {
   Tensor *x = make(g, GRAPH_IOTA, t, 1, &n, 0, NULL);
-  x->attr[0] = start;
-  x->attr[1] = step;
+  x->start = start;
+  x->step = step;
   return x;
 }
 
@@ -131,14 +126,14 @@ Tensor *graph_extent(Graph *g, Dtype t, const Size *value) {
   int64_t v;
   if (size_is_int(value, &v)) return graph_full(g, t, 0, NULL, (double)v);
   Tensor *x = make(g, GRAPH_EXTENT, t, 0, NULL, 0, NULL);
-  set_sizes(g, x, 1, &value);
+  x->extent = value;
   return x;
 }
 
 Tensor *graph_uniform(Graph *g, Dtype t, int rank, const Size *const *size) {
   if (!dtype_is_float(t)) diag_fail(g->cx, g->place, "random numbers of %s", dtype_name(t));
   Tensor *x = make(g, GRAPH_UNIFORM, t, rank, size, 0, NULL);
-  x->attr[0] = g->streams++;
+  x->stream = g->streams++;
   return x;
 }
 
@@ -168,7 +163,7 @@ Tensor *graph_point(Graph *g, PointOp op, int n, Tensor *const *in) {
 Tensor *graph_convert(Graph *g, Tensor *x, Dtype t) {
   if (x->dtype == t) return x;
   if (x->op == GRAPH_FULL && dtype_is_float(t)) return graph_full(g, t, x->rank, x->size, x->number);
-  if (x->op == GRAPH_EXTENT) return graph_extent(g, t, x->sizes[0]);
+  if (x->op == GRAPH_EXTENT) return graph_extent(g, t, x->extent);
   Tensor *to = make(g, GRAPH_POINT, t, x->rank, x->size, 1, &x);
   to->point = POINT_CONVERT;
   return to;
@@ -205,7 +200,7 @@ Tensor *graph_reduce(Graph *g, Reduction kind, Tensor *x, int n, const int64_t *
       size_is_int(size_product(g, m, reduced), &count))
     return graph_full(g, x->dtype, x->rank, size, x->number * (double)count);
   Tensor *t = make(g, GRAPH_REDUCE, index ? DT_I64 : x->dtype, x->rank, size, 1, &x);
-  t->attr[0] = kind;
+  t->kind = kind;
   set_dims(g, t, m, sorted);
   return t;
 }
@@ -216,7 +211,7 @@ Tensor *graph_scan(Graph *g, GraphOp op, Tensor *x, int dim) {
   if (!x->rank) return index ? graph_full(g, DT_I64, 0, NULL, 0) : x;
   int64_t d = graph_dim(g, dim, x->rank);
   Tensor *t = make(g, op, index ? DT_I64 : x->dtype, x->rank, x->size, 1, &x);
-  set_dims(g, t, 1, &d);
+  t->dim = d;
   return t;
 }
 
@@ -290,8 +285,9 @@ Tensor *graph_slice(Graph *g, Tensor *x, int dim, const Size *first, const Size 
   }
   if (count == x->size[dim] && step == 1 && size_is(first, 0)) return x;
   Tensor *t = make(g, GRAPH_SLICE, x->dtype, x->rank, size, 1, &x);
-  set_dims(g, t, 2, (int64_t[]){dim, step});
-  set_sizes(g, t, 1, &first);
+  t->dim = dim;
+  t->step = step;
+  t->first = first;
   return t;
 }
 
@@ -311,7 +307,8 @@ Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t 
   if (graph_is_empty(g, x)) return graph_full(g, x->dtype, x->rank, size, value);
   Tensor *t = make(g, GRAPH_PAD, x->dtype, x->rank, size, 1, &x);
   set_dims(g, t, x->rank, gap);
-  set_sizes(g, t, x->rank, low);
+  t->before_count = x->rank;
+  t->before = arena_copy(g->cx->arena, low, sizeof *low * (size_t)(x->rank + 1));
   t->number = value;
   return t;
 }
@@ -334,7 +331,7 @@ Tensor *graph_concat(Graph *g, int n, Tensor *const *in, int dim) {
     if (!size_is(in[i]->size[dim], 0)) some[m++] = in[i];
   if (m < 2) return m ? some[0] : in[0];
   Tensor *t = make(g, GRAPH_CONCAT, in[0]->dtype, in[0]->rank, size, m, some);
-  set_dims(g, t, 1, (int64_t[]){dim});
+  t->dim = dim;
   return t;
 }
 
@@ -357,7 +354,10 @@ Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step,
   for (int d = 0; d < x->rank; d++) size[d] = d == dim ? size_add(g, count, size_int(g, 1)) : x->size[d];
   size[x->rank] = size_int(g, window);
   Tensor *t = make(g, GRAPH_UNFOLD, x->dtype, x->rank + 1, size, 1, &x);
-  set_dims(g, t, 4, (int64_t[]){dim, window, step, dilation});
+  t->dim = dim;
+  t->window = window;
+  t->step = step;
+  t->dilation = dilation;
   return t;
 }
 
@@ -381,7 +381,7 @@ static void check_index(Graph *g, const char *what, Tensor *x, Tensor *index, in
 Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim) {
   check_index(g, "gather", x, index, dim);
   Tensor *t = make(g, GRAPH_GATHER, x->dtype, index->rank, index->size, 2, (Tensor *[]){x, index});
-  set_dims(g, t, 1, (int64_t[]){dim});
+  t->dim = dim;
   return t;
 }
 
@@ -390,8 +390,8 @@ Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, 
   if (!graph_same_shape(index, src) || src->dtype != x->dtype)
     wrong(g, "scatter takes a source of the index's shape and its tensor's type", index, src);
   Tensor *t = make(g, GRAPH_SCATTER, x->dtype, x->rank, x->size, 3, (Tensor *[]){x, index, src});
-  set_dims(g, t, 1, (int64_t[]){dim});
-  t->attr[0] = add;
+  t->dim = dim;
+  t->add = add;
   return t;
 }
 
@@ -405,8 +405,8 @@ Tensor *graph_sort(Graph *g, Tensor *x, int dim, bool descending, const Size *co
   if (k < 0 || k > n) diag_fail(g->cx, g->place, "the first %lld of %lld elements", (long long)k, (long long)n);
   if (n > UINT32_MAX) diag_fail(g->cx, g->place, "a sort of more than 2^32 - 1 elements");
   Tensor *t = make(g, GRAPH_SORT, DT_I64, x->rank, size, 1, &x);
-  set_dims(g, t, 1, (int64_t[]){dim});
-  t->attr[0] = descending;
+  t->dim = dim;
+  t->descending = descending;
   return t;
 }
 
@@ -414,16 +414,16 @@ Tensor *graph_sort_found(Graph *g, const Tensor *sort, Tensor *places) {
   if (places->dtype != sort->dtype || !graph_same_shape(sort, places))
     wrong(g, "a sort's places have its type and shape", sort, places);
   Tensor *t = make(g, GRAPH_SORT, DT_I64, sort->rank, sort->size, 2, (Tensor *[]){sort->in[0], places});
-  set_dims(g, t, 1, sort->dims);
-  t->attr[0] = sort->attr[0];
+  t->dim = sort->dim;
+  t->descending = sort->descending;
   return t;
 }
 
 Tensor *graph_sort_keys(Graph *g, Tensor *x, bool upper, bool descending) {
   if (!x->rank) diag_fail(g->cx, g->place, "a scalar cannot be sorted");
   Tensor *t = make(g, GRAPH_SORT_KEYS, DT_I64, x->rank, x->size, 1, &x);
-  t->attr[0] = upper;
-  t->attr[1] = descending;
+  t->word = upper;
+  t->descending = descending;
   return t;
 }
 
@@ -444,15 +444,15 @@ Tensor *graph_sort_blocks(Graph *g, Tensor *keys, int64_t block, int64_t kept) {
   for (int d = 0; d < keys->rank; d++) size[d] = keys->size[d];
   size[keys->rank - 1] = size_int(g, n / block * kept + (rest < kept ? rest : kept));
   Tensor *t = make(g, GRAPH_SORT_BLOCKS, DT_I64, keys->rank, size, 1, &keys);
-  t->attr[0] = block;
-  t->attr[1] = kept;
+  t->block = block;
+  t->kept = kept;
   return t;
 }
 
 Tensor *graph_merge_runs(Graph *g, Tensor *keys, int64_t run) {
   want_keys(g, "merge_runs", keys, run);
   Tensor *t = make(g, GRAPH_MERGE_RUNS, DT_I64, keys->rank, keys->size, 1, &keys);
-  t->attr[0] = run;
+  t->run = run;
   return t;
 }
 
@@ -465,6 +465,6 @@ Tensor *graph_product(Graph *g, Tensor *a, Tensor *b, bool tf32) {
   for (int d = 0; d < a->rank; d++) size[d] = d == a->rank - 1 ? b->size[d] : a->size[d];
   if (graph_is_empty(g, a) || graph_is_empty(g, b)) return graph_full(g, a->dtype, a->rank, size, 0);
   Tensor *t = make(g, GRAPH_PRODUCT, a->dtype, a->rank, size, 2, (Tensor *[]){a, b});
-  t->attr[0] = tf32;
+  t->tf32 = tf32;
   return t;
 }

@@ -61,6 +61,22 @@ typedef struct PointInfo {
   PointResult result;
   const char *triton;
 } PointInfo;
+/* An attribute: where it is in struct Tensor. */
+typedef enum {
+  GRAPH_ATTR_INT,
+  GRAPH_ATTR_KIND,
+  GRAPH_ATTR_NUMBER,
+  GRAPH_ATTR_DIMS,
+  GRAPH_ATTR_SIZE,
+  GRAPH_ATTR_SIZES
+} GraphAttrType;
+typedef struct GraphAttr {
+  const char *name;
+  GraphAttrType type;
+  int slot; /* of INT and KIND: in Tensor.attr */
+} GraphAttr;
+enum { GRAPH_MAX_ATTRS = 4 };
+int graph_attrs(GraphOp op, const GraphAttr *out[GRAPH_MAX_ATTRS]); /* how many, in the row's order */
 extern const GraphOpInfo graph_ops[GRAPH_OP_COUNT];
 extern const PointInfo graph_points[POINT_COUNT];
 extern const char *const graph_reductions[REDUCE_COUNT];
@@ -112,11 +128,27 @@ struct Tensor {
   const Size **size; /* its shape */
   int in_count;
   Tensor **in;
-  int64_t attr[2]; /* by the names in graph.def that are no list */
+  union { /* attributes, under the names of graph.def; a name is at one place whatever the operation (table.c) */
+    int64_t attr[4];
+    struct {
+      union {
+        int64_t dim, kind, start, stream, word, block, run, tf32, is_state; /* is_state: of an input */
+      };
+      union {
+        int64_t step, add, descending, kept;
+      };
+      int64_t window, dilation;
+    };
+  };
   int dim_count;
-  int64_t *dims;
-  int size_count;
-  const Size **sizes;
+  union {
+    int64_t *dims, *between;
+  };
+  int before_count;
+  const Size **before;
+  union {
+    const Size *first, *extent;
+  };
   double number;
   const char *name; /* the user's variable, or NULL */
   Span span;        /* in the user's file */

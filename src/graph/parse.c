@@ -194,42 +194,49 @@ static void input(Parser *p) {
   type(p, &like);
   p->g->place = place;
   Tensor *t = graph_input(p->g, called, like.dtype, like.rank, like.size);
-  t->attr[0] = take(p, "state");
+  t->is_state = take(p, "state");
   define(p, place, name, t);
 }
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-static void attribute(Parser *p, Tensor *t, const char *name, size_t n, int *slot) {
-  char text[16];
-  snprintf(text, sizeof text, "%.*s", (int)n, name);
-  want(p, text);
+static void attribute(Parser *p, Tensor *t, const GraphAttr *a) {
+  want(p, a->name);
   want(p, "=");
-  if (!strcmp(text, "dims")) {
-    VEC(int64_t) dims = {0};
-    want(p, "[");
-    if (!take(p, "]")) {
-      do vec_push(p->cx->arena, &dims, integer(p));
-      while (take(p, ","));
-      want(p, "]");
+  switch (a->type) {
+    case GRAPH_ATTR_INT: t->attr[a->slot] = integer(p); break;
+    case GRAPH_ATTR_NUMBER: t->number = real(p); break;
+    case GRAPH_ATTR_SIZE: t->first = size(p); break;
+    case GRAPH_ATTR_KIND: {
+      space(p);
+      Span place = here(p);
+      const char *kind = word(p);
+      int k = kind ? graph_reduction_named(kind) : -1;
+      if (k < 0) diag_fail(p->cx, place, "a kind of reduction is wanted here");
+      t->attr[a->slot] = k;
+      break;
     }
-    t->dim_count = dims.n;
-    t->dims =
-        arena_copy(p->cx->arena, dims.at ? dims.at : (int64_t[]){0}, sizeof(int64_t) * (size_t)(dims.n + !dims.n));
-  } else if (!strcmp(text, "sizes")) {
-    const Size *of[GRAPH_MAX_RANK];
-    want(p, "[");
-    t->size_count = sizes(p, of, "]");
-    t->sizes = arena_copy(p->cx->arena, of, sizeof *of * (size_t)(t->size_count + 1));
-  } else if (!strcmp(text, "number")) t->number = real(p);
-  else if (!strcmp(text, "kind")) {
-    space(p);
-    Span place = here(p);
-    const char *kind = word(p);
-    int k = kind ? graph_reduction_named(kind) : -1;
-    if (k < 0) diag_fail(p->cx, place, "a kind of reduction is wanted here");
-    t->attr[(*slot)++] = k;
-  } else t->attr[(*slot)++] = integer(p);
+    case GRAPH_ATTR_DIMS: {
+      VEC(int64_t) dims = {0};
+      want(p, "[");
+      if (!take(p, "]")) {
+        do vec_push(p->cx->arena, &dims, integer(p));
+        while (take(p, ","));
+        want(p, "]");
+      }
+      t->dim_count = dims.n;
+      t->dims =
+          arena_copy(p->cx->arena, dims.at ? dims.at : (int64_t[]){0}, sizeof(int64_t) * (size_t)(dims.n + !dims.n));
+      break;
+    }
+    case GRAPH_ATTR_SIZES: {
+      const Size *of[GRAPH_MAX_RANK];
+      want(p, "[");
+      t->before_count = sizes(p, of, "]");
+      t->before = arena_copy(p->cx->arena, of, sizeof *of * (size_t)(t->before_count + 1));
+      break;
+    }
+  }
 }
 
 static void operation(Parser *p, Tensor *t) {
@@ -265,54 +272,27 @@ static void operation(Parser *p, Tensor *t) {
               most < 0 ? " or more" : "", in.n);
   t->in_count = in.n;
   t->in = arena_copy(p->cx->arena, in.at ? in.at : (Tensor *[]){NULL}, sizeof *in.at * (size_t)(in.n + !in.n));
-  int slot = 0;
-  for (const char *a = info->attributes; *a;) {
-    size_t k = strcspn(a, " ");
-    want(p, a == info->attributes ? "{" : ",");
-    attribute(p, t, a, k, &slot);
-    a += k + (a[k] == ' ');
-    if (!*a) want(p, "}");
+  const GraphAttr *attrs[GRAPH_MAX_ATTRS];
+  n = graph_attrs(t->op, attrs);
+  for (int i = 0; i < n; i++) {
+    want(p, i ? "," : "{");
+    attribute(p, t, attrs[i]);
+    if (i == n - 1) want(p, "}");
   }
 }
 
-/* The numbers that an operation's rule looks into: how many dims and sizes there are, and which dim is the first. */
-static void check_counts(Parser *p, Span place, const Tensor *t) {
-  int rank = t->in_count ? t->in[0]->rank : 0, dims = -1, sizes = -1;
-  bool first = true; /* dims[0] is a dim of the operand */
-  switch (t->op) {
-    case GRAPH_CUMSUM:
-    case GRAPH_CUMPROD:
-    case GRAPH_CUMMAX:
-    case GRAPH_CUMMIN:
-    case GRAPH_CUMARGMAX:
-    case GRAPH_CUMARGMIN:
-    case GRAPH_CUMLOGSUMEXP:
-    case GRAPH_CONCAT:
-    case GRAPH_GATHER:
-    case GRAPH_SCATTER:
-    case GRAPH_SORT: dims = 1; break;
-    case GRAPH_SLICE:
-      dims = 2;
-      sizes = 1;
-      break;
-    case GRAPH_UNFOLD: dims = 4; break;
-    case GRAPH_PERMUTE:
-      dims = rank;
-      first = false;
-      break;
-    case GRAPH_PAD:
-      dims = sizes = rank;
-      first = false;
-      break;
-    case GRAPH_EXTENT: sizes = 1; break;
-    default: return;
+/* What an operation's rule looks into: which dim there is, and how many numbers a list has. */
+static void check_attributes(Parser *p, Span place, const Tensor *t) {
+  const GraphAttr *attrs[GRAPH_MAX_ATTRS];
+  int rank = t->in_count ? t->in[0]->rank : 0;
+  for (int i = 0, n = graph_attrs(t->op, attrs); i < n; i++) {
+    const char *name = attrs[i]->name;
+    int count = attrs[i]->type == GRAPH_ATTR_SIZES ? t->before_count : t->dim_count;
+    bool list = attrs[i]->type == GRAPH_ATTR_SIZES || (attrs[i]->type == GRAPH_ATTR_DIMS && t->op != GRAPH_REDUCE);
+    if (list && count != rank) diag_fail(p->cx, place, "%s has %d numbers here, and not %d", name, rank, count);
+    if (!strcmp(name, "dim") && (t->dim < 0 || t->dim >= rank))
+      diag_fail(p->cx, place, "there is no dim %lld in a tensor of %d dims", (long long)t->dim, rank);
   }
-  if (dims >= 0 && t->dim_count != dims)
-    diag_fail(p->cx, place, "dims has %d numbers here, and not %d", dims, t->dim_count);
-  if (sizes >= 0 && t->size_count != sizes)
-    diag_fail(p->cx, place, "sizes has %d sizes here, and not %d", sizes, t->size_count);
-  if (first && dims > 0 && (t->dims[0] < 0 || t->dims[0] >= rank))
-    diag_fail(p->cx, place, "there is no dim %lld in a tensor of %d dims", (long long)t->dims[0], rank);
   if ((t->op == GRAPH_PAD || t->op == GRAPH_SLICE || t->op == GRAPH_SORT) && t->rank != rank)
     diag_fail(p->cx, place, "%s keeps the number of dims", graph_ops[t->op].name);
 }
@@ -328,7 +308,7 @@ static void line(Parser *p) {
   want(p, ":");
   type(p, t);
   g->place = t->span = place;
-  check_counts(p, place, t);
+  check_attributes(p, place, t);
   int n = g->at.n;
   const Tensor *same = graph_again(g, t);
   g->at.n = n;
@@ -338,8 +318,8 @@ static void line(Parser *p) {
     graph_print_type(&said, t);
     diag_fail(p->cx, place, "%%%s is %s, and not %s", name, is.at, said.at);
   }
-  if (t->op == GRAPH_UNIFORM && t->attr[0] >= 0 && t->attr[0] < INT32_MAX && g->streams <= t->attr[0])
-    g->streams = (int)t->attr[0] + 1;
+  if (t->op == GRAPH_UNIFORM && t->stream >= 0 && t->stream < INT32_MAX && g->streams <= t->stream)
+    g->streams = (int)t->stream + 1;
   t->id = n;
   vec_push(p->cx->arena, &g->at, t);
   define(p, place, name, t);

@@ -34,12 +34,12 @@ void graph_dce(Graph *g) {
 
 static const char *key_of(Graph *g, const Tensor *t) {
   Buf b = {.arena = g->cx->arena};
-  buf_printf(&b, "%d %d %lld %lld %a", (int)t->op, (int)t->point, (long long)t->attr[0], (long long)t->attr[1],
-             t->number);
+  buf_printf(&b, "%d %d %a %s", (int)t->op, (int)t->point, t->number, t->first ? t->first->text : "");
+  for (size_t i = 0; i < sizeof t->attr / sizeof *t->attr; i++) buf_printf(&b, " %lld", (long long)t->attr[i]);
   graph_print_type(&b, t);
   for (int i = 0; i < t->in_count; i++) buf_printf(&b, " %d", t->in[i]->id);
   for (int i = 0; i < t->dim_count; i++) buf_printf(&b, ",%lld", (long long)t->dims[i]);
-  for (int i = 0; i < t->size_count; i++) buf_printf(&b, ";%s", t->sizes[i]->text);
+  for (int i = 0; i < t->before_count; i++) buf_printf(&b, ";%s", t->before[i]->text);
   return b.at;
 }
 
@@ -57,7 +57,9 @@ static void fold_view(Tensor *t) {
   if (x->op == GRAPH_FULL) {
     t->op = GRAPH_FULL;
     t->number = x->number;
-    t->in_count = t->dim_count = t->size_count = 0;
+    t->in_count = t->dim_count = 0;
+    memset(t->attr, 0, sizeof t->attr);
+    t->first = NULL;
   } else if (x->op == t->op && (t->op == GRAPH_RESHAPE || t->op == GRAPH_EXPAND)) t->in[0] = x->in[0];
 }
 
@@ -65,13 +67,13 @@ static void fold_view(Tensor *t) {
 static void fold_part(Graph *g, Tensor *t) {
   Tensor *x = t->in_count ? t->in[0] : NULL;
   int64_t first, count, n, at = 0;
-  if (t->op != GRAPH_SLICE || x->op != GRAPH_CONCAT || x->dims[0] != t->dims[0] || t->dims[1] != 1) return;
-  int d = (int)t->dims[0];
-  if (!size_is_int(t->sizes[0], &first) || !size_is_int(t->size[d], &count) || !count) return;
+  if (t->op != GRAPH_SLICE || x->op != GRAPH_CONCAT || x->dim != t->dim || t->step != 1) return;
+  int d = (int)t->dim;
+  if (!size_is_int(t->first, &first) || !size_is_int(t->size[d], &count) || !count) return;
   for (int i = 0; i < x->in_count && size_is_int(x->in[i]->size[d], &n); i++, at += n) {
     if (first < at || first + count > at + n) continue;
     t->in[0] = x->in[i];
-    t->sizes[0] = size_int(g, first - at);
+    t->first = size_int(g, first - at);
     return;
   }
 }
@@ -79,18 +81,17 @@ static void fold_part(Graph *g, Tensor *t) {
 /* A slice of a slice. */
 static void fold_slice(Graph *g, Tensor *t) {
   Tensor *x = t->in_count ? t->in[0] : NULL;
-  if (t->op != GRAPH_SLICE || x->op != GRAPH_SLICE || x->dims[0] != t->dims[0] || x->dims[1] != 1) return;
+  if (t->op != GRAPH_SLICE || x->op != GRAPH_SLICE || x->dim != t->dim || x->step != 1) return;
   t->in[0] = x->in[0];
-  t->sizes[0] = size_add(g, t->sizes[0], x->sizes[0]);
+  t->first = size_add(g, t->first, x->first);
 }
 
 /* Which parts of a concatenation a slice takes whole: their number, from *from on; 0: some only in part. */
 static int whole_parts(const Tensor *t, int64_t dim, int *from) {
   const Tensor *x = t->in_count ? t->in[0] : NULL;
   int64_t first, count, n, at = 0;
-  if (t->op != GRAPH_SLICE || x->op != GRAPH_CONCAT || x->dims[0] != dim || t->dims[0] != dim || t->dims[1] != 1)
-    return 0;
-  if (!size_is_int(t->sizes[0], &first) || !size_is_int(t->size[dim], &count) || !count) return 0;
+  if (t->op != GRAPH_SLICE || x->op != GRAPH_CONCAT || x->dim != dim || t->dim != dim || t->step != 1) return 0;
+  if (!size_is_int(t->first, &first) || !size_is_int(t->size[dim], &count) || !count) return 0;
   *from = -1;
   for (int i = 0; i < x->in_count && size_is_int(x->in[i]->size[dim], &n); i++, at += n) {
     if (at == first) *from = i;
@@ -103,11 +104,11 @@ static int whole_parts(const Tensor *t, int64_t dim, int *from) {
 static void fold_concat(Graph *g, Tensor *t) {
   if (t->op != GRAPH_CONCAT) return;
   VEC(Tensor *) parts = {0};
-  int64_t d = t->dims[0];
+  int64_t d = t->dim;
   for (int i = 0; i < t->in_count; i++) {
     Tensor *x = t->in[i];
     int from = 0, n = whole_parts(x, d, &from);
-    if (x->op == GRAPH_CONCAT && x->dims[0] == d) n = x->in_count;
+    if (x->op == GRAPH_CONCAT && x->dim == d) n = x->in_count;
     else if (n) x = x->in[0];
     for (int k = 0; k < n; k++) vec_push(g->cx->arena, &parts, x->in[from + k]);
     if (!n) vec_push(g->cx->arena, &parts, x);
@@ -116,9 +117,7 @@ static void fold_concat(Graph *g, Tensor *t) {
   t->in_count = parts.n;
 }
 
-static bool takes_all(const Tensor *t) {
-  return t->op == GRAPH_SLICE && t->dims[1] == 1 && graph_same_shape(t, t->in[0]);
-}
+static bool takes_all(const Tensor *t) { return t->op == GRAPH_SLICE && t->step == 1 && graph_same_shape(t, t->in[0]); }
 
 void graph_cse(Graph *g) {
   Map *seen = map_create(g->cx->arena, true);

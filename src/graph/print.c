@@ -25,19 +25,22 @@ static void print_word(Buf *out, const char *name) {
   buf_putc(out, '"');
 }
 
-static void print_attribute(Buf *out, const Tensor *t, const char *name, size_t n, int *slot) {
-  buf_printf(out, "%.*s=", (int)n, name);
-  if (n == 4 && !memcmp(name, "dims", n)) {
-    buf_putc(out, '[');
-    for (int i = 0; i < t->dim_count; i++) buf_printf(out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
-    buf_putc(out, ']');
-  } else if (n == 5 && !memcmp(name, "sizes", n)) {
-    buf_putc(out, '[');
-    for (int i = 0; i < t->size_count; i++) buf_printf(out, "%s%s", i ? ", " : "", t->sizes[i]->text);
-    buf_putc(out, ']');
-  } else if (n == 6 && !memcmp(name, "number", n)) buf_double(out, t->number);
-  else if (n == 4 && !memcmp(name, "kind", n)) buf_puts(out, graph_reductions[t->attr[(*slot)++]]);
-  else buf_printf(out, "%lld", (long long)t->attr[(*slot)++]);
+static void print_attribute(Buf *out, const Tensor *t, const GraphAttr *a) {
+  buf_printf(out, "%s=", a->name);
+  switch (a->type) {
+    case GRAPH_ATTR_INT: buf_printf(out, "%lld", (long long)t->attr[a->slot]); break;
+    case GRAPH_ATTR_KIND: buf_puts(out, graph_reductions[t->attr[a->slot]]); break;
+    case GRAPH_ATTR_NUMBER: buf_double(out, t->number); break;
+    case GRAPH_ATTR_SIZE: buf_puts(out, t->first->text); break;
+    case GRAPH_ATTR_DIMS:
+      for (int i = 0; i < t->dim_count; i++) buf_printf(out, "%s%lld", i ? ", " : "[", (long long)t->dims[i]);
+      buf_puts(out, t->dim_count ? "]" : "[]");
+      break;
+    case GRAPH_ATTR_SIZES:
+      for (int i = 0; i < t->before_count; i++) buf_printf(out, "%s%s", i ? ", " : "[", t->before[i]->text);
+      buf_puts(out, t->before_count ? "]" : "[]");
+      break;
+  }
 }
 
 static void print_op(Buf *out, const Tensor *t) {
@@ -48,14 +51,12 @@ static void print_op(Buf *out, const Tensor *t) {
     buf_puts(out, i ? ", " : " ");
     print_name(out, t->in[i]);
   }
-  const char *a = graph_ops[t->op].attributes;
-  int slot = 0;
-  for (int i = 0; *a; i++) {
-    size_t n = strcspn(a, " ");
+  const GraphAttr *attrs[GRAPH_MAX_ATTRS];
+  int n = graph_attrs(t->op, attrs);
+  for (int i = 0; i < n; i++) {
     buf_puts(out, i ? ", " : " {");
-    print_attribute(out, t, a, n, &slot);
-    a += n + (a[n] == ' ');
-    if (!*a) buf_putc(out, '}');
+    print_attribute(out, t, attrs[i]);
+    if (i == n - 1) buf_putc(out, '}');
   }
   buf_puts(out, " : ");
   graph_print_type(out, t);
@@ -77,7 +78,7 @@ void graph_print(Buf *out, const Graph *g) {
     if (t->name) print_word(out, t->name);
     buf_puts(out, ": ");
     graph_print_type(out, t);
-    if (t->attr[0]) buf_puts(out, " state");
+    if (t->is_state) buf_puts(out, " state");
   }
   buf_puts(out, ") {\n");
   for (int i = 0; i < g->at.n; i++)

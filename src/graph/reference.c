@@ -91,17 +91,17 @@ static int64_t view_place(Run *r, const Tensor *t, const int64_t *at, int64_t li
       return place;
     case GRAPH_SLICE:
       for (int d = 0; d < t->rank; d++)
-        place += (d == t->dims[0] ? value_of(r, t, t->sizes[0]) + at[d] * t->dims[1] : at[d]) * x->stride[d];
+        place += (d == t->dim ? value_of(r, t, t->first) + at[d] * t->step : at[d]) * x->stride[d];
       return place;
     case GRAPH_PAD:
       for (int d = 0; d < t->rank; d++) {
-        int64_t i = at[d] - value_of(r, t, t->sizes[d]), step = t->dims[d] + 1;
+        int64_t i = at[d] - value_of(r, t, t->before[d]), step = t->between[d] + 1;
         if (i < 0 || i % step || i / step >= x->size[d]) return -1;
         place += i / step * x->stride[d];
       }
       return place;
     case GRAPH_CONCAT: {
-      int dim = (int)t->dims[0];
+      int dim = (int)t->dim;
       int64_t i = at[dim];
       while (i >= r->arrays[t->in[*which]->id].size[dim]) i -= r->arrays[t->in[(*which)++]->id].size[dim];
       x = &r->arrays[t->in[*which]->id];
@@ -110,7 +110,7 @@ static int64_t view_place(Run *r, const Tensor *t, const int64_t *at, int64_t li
     }
     case GRAPH_UNFOLD:
       for (int d = 0; d + 1 < t->rank; d++)
-        place += (d == t->dims[0] ? at[d] * t->dims[2] + at[t->rank - 1] * t->dims[3] : at[d]) * x->stride[d];
+        place += (d == t->dim ? at[d] * t->step + at[t->rank - 1] * t->dilation : at[d]) * x->stride[d];
       return place;
     default: return linear;
   }
@@ -137,7 +137,7 @@ static double uniform(uint64_t seed, uint64_t offset) {
 
 static void reduce(Run *r, const Tensor *t, double *out) {
   const Array *x = &r->arrays[t->in[0]->id], *y = &r->arrays[t->id];
-  Reduction kind = (Reduction)t->attr[0];
+  Reduction kind = (Reduction)t->kind;
   bool arg = kind == REDUCE_ARGMAX || kind == REDUCE_ARGMIN, most = kind == REDUCE_MAX || kind == REDUCE_ARGMAX;
   double *best = arg ? malloc(sizeof(double) * (size_t)(y->n + 1)) : out, start[] = {0, 1, -INFINITY, INFINITY};
   if (!best) out_of_memory(r);
@@ -172,7 +172,7 @@ static double joined(GraphOp op, double so_far, double v) {
 
 static void scan(Run *r, const Tensor *t, double *out) {
   const Array *x = &r->arrays[t->in[0]->id];
-  int64_t stride = x->stride[t->dims[0]], size = x->size[t->dims[0]];
+  int64_t stride = x->stride[t->dim], size = x->size[t->dim];
   bool index = t->op == GRAPH_CUMARGMAX || t->op == GRAPH_CUMARGMIN;
   for (int64_t i = 0; i < x->n; i++) {
     int64_t place = i / stride % size;
@@ -190,7 +190,7 @@ static void gather_scatter(Run *r, const Tensor *t, double *out) {
   const Array *x = &r->arrays[t->in[0]->id], *index = &r->arrays[t->in[1]->id];
   bool scatter = t->op == GRAPH_SCATTER;
   const double *src = scatter ? r->arrays[t->in[2]->id].at : NULL;
-  int64_t dim = t->dims[0], at[GRAPH_MAX_RANK];
+  int64_t dim = t->dim, at[GRAPH_MAX_RANK];
   if (scatter) memcpy(out, x->at, sizeof *out * (size_t)x->n);
   for (int64_t i = 0; i < index->n; i++) {
     split(index, t->rank, i, at);
@@ -201,7 +201,7 @@ static void gather_scatter(Run *r, const Tensor *t, double *out) {
     int64_t place = 0;
     for (int d = 0; d < t->rank; d++) place += at[d] * x->stride[d];
     if (!scatter) out[i] = x->at[place];
-    else if (t->attr[0]) out[place] += src[i];
+    else if (t->add) out[place] += src[i];
     else out[place] = src[i];
   }
 }
@@ -224,12 +224,12 @@ static int by_order(const void *left, const void *right) {
 
 static void sort(Run *r, const Tensor *t, double *out) {
   const Array *x = &r->arrays[t->in[0]->id], *y = &r->arrays[t->id];
-  int64_t dim = t->dims[0], n = x->size[dim], stride = x->stride[dim], kept = y->size[dim];
+  int64_t dim = t->dim, n = x->size[dim], stride = x->stride[dim], kept = y->size[dim];
   Placed *row = malloc(sizeof *row * (size_t)(n + 1));
   if (!row) out_of_memory(r);
   for (int64_t i = 0; n && i < x->n / n; i++) {
     int64_t first = i / stride * stride * n + i % stride, to = i / stride * stride * kept + i % stride;
-    for (int64_t k = 0; k < n; k++) row[k] = (Placed){x->at[first + k * stride], k, t->attr[0]};
+    for (int64_t k = 0; k < n; k++) row[k] = (Placed){x->at[first + k * stride], k, t->descending};
     qsort(row, (size_t)n, sizeof *row, by_order);
     for (int64_t k = 0; k < kept; k++) out[to + k * stride] = (double)row[k].place;
   }
@@ -262,9 +262,9 @@ static void compute(Run *r, const Tensor *t, double *out) {
     case CLASS_CREATE:
       for (int64_t i = 0; i < y->n; i++)
         out[i] = t->op == GRAPH_FULL     ? t->number
-                 : t->op == GRAPH_EXTENT ? (double)value_of(r, t, t->sizes[0])
-                 : t->op == GRAPH_IOTA   ? (double)(t->attr[0] + i * t->attr[1])
-                                         : uniform(seed_of(r) + (uint64_t)t->attr[0], (uint64_t)i);
+                 : t->op == GRAPH_EXTENT ? (double)value_of(r, t, t->extent)
+                 : t->op == GRAPH_IOTA   ? (double)(t->start + i * t->step)
+                                         : uniform(seed_of(r) + (uint64_t)t->stream, (uint64_t)i);
       break;
     case CLASS_POINT: {
       const double *in[3] = {0};

@@ -1,4 +1,6 @@
 /* graph.def as data. */
+#include <assert.h>
+
 #include "graph/graph.h"
 
 #define LEAST(s) (s[0] - '0')
@@ -18,6 +20,46 @@ const char *const graph_reductions[REDUCE_COUNT] = {
 #define REDUCTION(id, name, result) name,
 #include "graph/graph.def"
 };
+
+#define SLOT(name, type) \
+  { #name, GRAPH_ATTR_##type, (int)((offsetof(Tensor, name) - offsetof(Tensor, attr)) / sizeof(int64_t)) }
+static const GraphAttr attributes[] = {SLOT(dim, INT),
+                                       SLOT(kind, KIND),
+                                       SLOT(start, INT),
+                                       SLOT(stream, INT),
+                                       SLOT(word, INT),
+                                       SLOT(block, INT),
+                                       SLOT(run, INT),
+                                       SLOT(tf32, INT),
+                                       SLOT(step, INT),
+                                       SLOT(add, INT),
+                                       SLOT(descending, INT),
+                                       SLOT(kept, INT),
+                                       SLOT(window, INT),
+                                       SLOT(dilation, INT),
+                                       {"number", GRAPH_ATTR_NUMBER, 0},
+                                       {"dims", GRAPH_ATTR_DIMS, 0},
+                                       {"between", GRAPH_ATTR_DIMS, 0},
+                                       {"before", GRAPH_ATTR_SIZES, 0},
+                                       {"first", GRAPH_ATTR_SIZE, 0},
+                                       {"extent", GRAPH_ATTR_SIZE, 0}};
+#undef SLOT
+
+int graph_attrs(GraphOp op, const GraphAttr *out[GRAPH_MAX_ATTRS]) {
+  int n = 0;
+  for (const char *s = graph_ops[op].attributes; *s;) {
+    size_t length = strcspn(s, " "), i = 0;
+    while (strlen(attributes[i].name) != length || memcmp(attributes[i].name, s, length)) {
+      i++;
+      assert(i < sizeof attributes / sizeof *attributes);
+    }
+    assert(n < GRAPH_MAX_ATTRS);
+    out[n++] = &attributes[i];
+    s += length;
+    s += *s == ' ';
+  }
+  return n;
+}
 
 int graph_point_named(const char *name) {
   for (int i = 0; i < POINT_COUNT; i++)

@@ -11,8 +11,8 @@ Tensor *graph_again(Graph *g, const Tensor *t) {
     case GRAPH_INPUT:
     case GRAPH_OP_COUNT: return NULL;
     case GRAPH_FULL: return graph_full(g, t->dtype, t->rank, t->size, t->number);
-    case GRAPH_IOTA: return graph_iota(g, t->dtype, t->rank ? t->size[0] : size_int(g, 0), t->attr[0], t->attr[1]);
-    case GRAPH_EXTENT: return graph_extent(g, t->dtype, t->sizes[0]);
+    case GRAPH_IOTA: return graph_iota(g, t->dtype, t->rank ? t->size[0] : size_int(g, 0), t->start, t->step);
+    case GRAPH_EXTENT: return graph_extent(g, t->dtype, t->extent);
     case GRAPH_UNIFORM: {
       int streams = g->streams;
       Tensor *same = graph_uniform(g, t->dtype, t->rank, t->size);
@@ -22,31 +22,31 @@ Tensor *graph_again(Graph *g, const Tensor *t) {
     case GRAPH_POINT:
       if (t->point == POINT_CONVERT) return graph_convert(g, t->in[0], t->dtype);
       return graph_point(g, t->point, t->in_count, t->in);
-    case GRAPH_REDUCE: return graph_reduce(g, (Reduction)t->attr[0], t->in[0], t->dim_count, t->dims);
+    case GRAPH_REDUCE: return graph_reduce(g, (Reduction)t->kind, t->in[0], t->dim_count, t->dims);
     case GRAPH_CUMSUM:
     case GRAPH_CUMPROD:
     case GRAPH_CUMMAX:
     case GRAPH_CUMMIN:
     case GRAPH_CUMARGMAX:
     case GRAPH_CUMARGMIN:
-    case GRAPH_CUMLOGSUMEXP: return graph_scan(g, t->op, t->in[0], (int)t->dims[0]);
+    case GRAPH_CUMLOGSUMEXP: return graph_scan(g, t->op, t->in[0], (int)t->dim);
     case GRAPH_PERMUTE: return graph_permute(g, t->in[0], t->dims);
     case GRAPH_RESHAPE: return graph_reshape(g, t->in[0], t->rank, t->size);
     case GRAPH_EXPAND: return graph_expand(g, t->in[0], t->rank, t->size);
-    case GRAPH_SLICE: return graph_slice(g, t->in[0], (int)t->dims[0], t->sizes[0], t->size[t->dims[0]], t->dims[1]);
-    case GRAPH_PAD: return graph_pad(g, t->in[0], t->sizes, t->dims, t->size, t->number);
-    case GRAPH_CONCAT: return graph_concat(g, t->in_count, t->in, (int)t->dims[0]);
-    case GRAPH_UNFOLD: return graph_unfold(g, t->in[0], (int)t->dims[0], t->dims[1], t->dims[2], t->dims[3]);
+    case GRAPH_SLICE: return graph_slice(g, t->in[0], (int)t->dim, t->first, t->size[t->dim], t->step);
+    case GRAPH_PAD: return graph_pad(g, t->in[0], t->before, t->between, t->size, t->number);
+    case GRAPH_CONCAT: return graph_concat(g, t->in_count, t->in, (int)t->dim);
+    case GRAPH_UNFOLD: return graph_unfold(g, t->in[0], (int)t->dim, t->window, t->step, t->dilation);
     case GRAPH_DETACH: return graph_detach(g, t->in[0], t->in_count > 1 ? t->in[1] : NULL);
-    case GRAPH_GATHER: return graph_gather(g, t->in[0], t->in[1], (int)t->dims[0]);
-    case GRAPH_SCATTER: return graph_scatter(g, t->in[0], t->in[1], t->in[2], (int)t->dims[0], t->attr[0]);
+    case GRAPH_GATHER: return graph_gather(g, t->in[0], t->in[1], (int)t->dim);
+    case GRAPH_SCATTER: return graph_scatter(g, t->in[0], t->in[1], t->in[2], (int)t->dim, t->add);
     case GRAPH_SORT:
       if (t->in_count > 1) return graph_sort_found(g, t, t->in[1]);
-      return graph_sort(g, t->in[0], (int)t->dims[0], t->attr[0], t->size[t->dims[0]]);
-    case GRAPH_SORT_KEYS: return graph_sort_keys(g, t->in[0], t->attr[0], t->attr[1]);
-    case GRAPH_SORT_BLOCKS: return graph_sort_blocks(g, t->in[0], t->attr[0], t->attr[1]);
-    case GRAPH_MERGE_RUNS: return graph_merge_runs(g, t->in[0], t->attr[0]);
-    case GRAPH_PRODUCT: return graph_product(g, t->in[0], t->in[1], t->attr[0]);
+      return graph_sort(g, t->in[0], (int)t->dim, t->descending, t->size[t->dim]);
+    case GRAPH_SORT_KEYS: return graph_sort_keys(g, t->in[0], t->word, t->descending);
+    case GRAPH_SORT_BLOCKS: return graph_sort_blocks(g, t->in[0], t->block, t->kept);
+    case GRAPH_MERGE_RUNS: return graph_merge_runs(g, t->in[0], t->run);
+    case GRAPH_PRODUCT: return graph_product(g, t->in[0], t->in[1], t->tf32);
   }
   return NULL;
 }

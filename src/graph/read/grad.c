@@ -44,26 +44,29 @@ static void read_rules(Reader *r) {
 
 static const char *rule_name(const Tensor *t) {
   if (t->op == GRAPH_POINT) return graph_points[t->point].name;
-  return t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]] : graph_ops[t->op].name;
+  return t->op == GRAPH_REDUCE ? graph_reductions[t->kind] : graph_ops[t->op].name;
 }
 
-static Object *attribute(Reader *r, const Tensor *t, const char *name, size_t n, int *slot) {
+static Object *attribute(Reader *r, const Tensor *t, const GraphAttr *a) {
   Object *list = object_new(r, O_LIST);
-  if (n == 4 && !memcmp(name, "dims", n)) {
-    for (int i = 0; i < t->dim_count; i++) object_append(r, list, object_int(r, t->dims[i]));
-    return list;
+  switch (a->type) {
+    case GRAPH_ATTR_INT:
+    case GRAPH_ATTR_KIND: return object_int(r, t->attr[a->slot]);
+    case GRAPH_ATTR_NUMBER: return object_float(r, t->number);
+    case GRAPH_ATTR_SIZE: return object_size(r, t->first);
+    case GRAPH_ATTR_DIMS:
+      for (int i = 0; i < t->dim_count; i++) object_append(r, list, object_int(r, t->dims[i]));
+      break;
+    case GRAPH_ATTR_SIZES:
+      for (int i = 0; i < t->before_count; i++) object_append(r, list, object_size(r, t->before[i]));
+      break;
   }
-  if (n == 5 && !memcmp(name, "sizes", n)) {
-    for (int i = 0; i < t->size_count; i++) object_append(r, list, object_size(r, t->sizes[i]));
-    return list;
-  }
-  return n == 6 && !memcmp(name, "number", n) ? object_float(r, t->number) : object_int(r, t->attr[(*slot)++]);
+  return list;
 }
 
 /* What the rule gives: an object for each operand, or one. */
 static Object *call_rule(Sweep *s, Tensor *t, Tensor *g) {
   Reader *r = s->r;
-  const GraphOpInfo *info = &graph_ops[t->op];
   Object *rule = map_get(s->r->rules->names, intern_z(r->cx, rule_name(t))), *args = object_new(r, O_LIST);
   if (!rule) diag_fail(r->cx, t->span, "%s has no gradient", rule_name(t));
   object_append(r, args, object_tensor(r, g));
@@ -71,13 +74,10 @@ static Object *call_rule(Sweep *s, Tensor *t, Tensor *g) {
   Object *list = t->op == GRAPH_CONCAT ? object_new(r, O_LIST) : args;
   for (int i = 0; i < t->in_count; i++) object_append(r, list, object_tensor(r, t->in[i]));
   if (list != args) object_append(r, args, list);
-  int slot = t->op == GRAPH_REDUCE; /* its kind has said which rule */
-  const char *a = t->op == GRAPH_REDUCE ? "dims" : info->attributes;
-  while (*a) {
-    size_t n = strcspn(a, " ");
-    object_append(r, args, attribute(r, t, a, n, &slot));
-    a += n + (a[n] == ' ');
-  }
+  const GraphAttr *attrs[GRAPH_MAX_ATTRS];
+  int n = graph_attrs(t->op, attrs);
+  for (int i = 0; i < n; i++)
+    if (attrs[i]->type != GRAPH_ATTR_KIND) object_append(r, args, attribute(r, t, attrs[i])); /* the kind: which rule */
   return call_values(r, t->span, rule, args->list.n, args->list.at);
 }
 
@@ -108,7 +108,7 @@ static void give_object(Sweep *s, const Tensor *from, Tensor *to, Object *x) {
 }
 
 static void spread(Sweep *s, Tensor *t, Tensor *g) {
-  if (t->op == GRAPH_SLICE && t->dims[1] == 1) { /* by the slice, for sum_parts() */
+  if (t->op == GRAPH_SLICE && t->step == 1) { /* by the slice, for sum_parts() */
     give(s, t->in[0], g, t);
     return;
   }
@@ -170,9 +170,9 @@ static Tensor *sum_slices(Sweep *s, const Tensor *t, int dim) {
   int64_t all, first, n;
   Tensor *sum = NULL;
   for (const Part *p = s->parts[t->id]; p; p = p->next) {
-    if (!p->slice || p->slice->dims[0] != dim) continue;
+    if (!p->slice || p->slice->dim != dim) continue;
     bool known =
-        size_is_int(t->size[dim], &all) && size_is_int(p->slice->sizes[0], &first) && size_is_int(p->g->size[dim], &n);
+        size_is_int(t->size[dim], &all) && size_is_int(p->slice->first, &first) && size_is_int(p->g->size[dim], &n);
     if (known && n > 0) vec_push(s->r->cx->arena, &pieces, (Piece){first, first + n, p->g});
     else if (!known) {
       s->g->place = p->slice->span;
@@ -198,7 +198,7 @@ static Tensor *sum_parts(Sweep *s, const Tensor *t) {
   bool sliced[GRAPH_MAX_RANK] = {false}, any = false;
   for (const Part *p = s->parts[t->id]; p; p = p->next) {
     any = true;
-    if (p->slice) sliced[p->slice->dims[0]] = true;
+    if (p->slice) sliced[p->slice->dim] = true;
     else sum = plus(s, sum, p->g);
   }
   for (int d = 0; d < t->rank; d++)

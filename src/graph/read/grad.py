@@ -72,25 +72,25 @@ def prod(g, y, x, dims):
     return g * prim.where(zero, prim.where(zeros == 1, others, 0), prim.where(zeros == 0, others / x, 0))
 
 
-def cumsum(g, y, x, dims): return sum_from(g, dims[0])
+def cumsum(g, y, x, dim): return sum_from(g, dim)
 def sum_from(g, d): return prim.flip(prim.cumsum(prim.flip(g, d), d), d)
 
 
 # Before the first zero: by dividing. It itself has the products of the others; what is behind has none.
-def cumprod(g, y, x, dims):
-    d, zero = dims[0], x == 0
+def cumprod(g, y, x, d):
+    zero = x == 0
     zeros = prim.cumsum(prim.convert(zero, g.dtype), d)
     first = zero & (zeros == 1)
     others = sum_from(g * prim.cumprod(prim.where(first, 1, x), d), d)
     return prim.where(zeros == 0, sum_from(g * y, d) / prim.where(zero, 1, x), prim.where(first, others, 0))
 
 
-def cummax(g, y, x, dims): return prim.scatter_add(prim.full(x.shape, 0, g.dtype), prim.cumargmax(x, dims[0]), g, dims[0])
-def cummin(g, y, x, dims): return prim.scatter_add(prim.full(x.shape, 0, g.dtype), prim.cumargmin(x, dims[0]), g, dims[0])
+def cummax(g, y, x, dim): return prim.scatter_add(prim.full(x.shape, 0, g.dtype), prim.cumargmax(x, dim), g, dim)
+def cummin(g, y, x, dim): return prim.scatter_add(prim.full(x.shape, 0, g.dtype), prim.cumargmin(x, dim), g, dim)
 
 
 # The sum of g exp(x - y) from here on, by logarithms, of what is above and below 0.
-def cumlogsumexp(g, y, x, dims): return part_above(g, y, x, dims[0]) - part_above(-g, y, x, dims[0])
+def cumlogsumexp(g, y, x, dim): return part_above(g, y, x, dim) - part_above(-g, y, x, dim)
 
 
 def part_above(g, y, x, d):
@@ -106,8 +106,7 @@ def expand(g, y, x): return prim.sum(g, [d for d in range(x.ndim) if x.shape[d] 
 def detach(g, y, x, twin=None): return None, g
 
 
-def slice(g, y, x, dims, sizes):
-    d, step, first = dims[0], dims[1], sizes[0]
+def slice(g, y, x, d, step, first):
     if prim.is_empty(g):
         return 0
     if step < 0:
@@ -123,26 +122,25 @@ def padded(g, d, first, n, between):
     return prim.pad(g, before, after, gaps, 0)
 
 
-def pad(g, y, x, dims, sizes, number):
+def pad(g, y, x, between, before, number):
     if prim.is_empty(x):
         return 0
     for d in range(x.ndim):
-        g = prim.slice(g, d, sizes[d], sizes[d] + (x.shape[d] - 1) * (dims[d] + 1) + 1, dims[d] + 1)
+        g = prim.slice(g, d, before[d], before[d] + (x.shape[d] - 1) * (between[d] + 1) + 1, between[d] + 1)
     return g
 
 
-def concat(g, y, xs, dims):
+def concat(g, y, xs, dim):
     out, at = [], 0
     for x in xs:
-        out.append(prim.slice(g, dims[0], at, at + x.shape[dims[0]], 1))
-        at = at + x.shape[dims[0]]
+        out.append(prim.slice(g, dim, at, at + x.shape[dim], 1))
+        at = at + x.shape[dim]
     return out
 
 
 # Windows that overlap: an element is in several, and has the sum of their gradients. Window element w of window p is
 # element p * step + w * dilation.
-def unfold(g, y, x, dims):
-    d, window, step, dilation = dims
+def unfold(g, y, x, d, window, step, dilation):
     n, places, last = x.shape[d], g.shape[d], x.ndim
     if dilation == 1 and step >= window:  # none overlap: the windows one after the other
         g = prim.pad(g, [0] * g.ndim, [0] * last + [step - window], [0] * g.ndim, 0)
@@ -170,8 +168,7 @@ def unfold(g, y, x, dims):
 
 # ---- elements by index, products ----
 
-def gather(g, y, x, index, dims):
-    d = dims[0]
+def gather(g, y, x, index, d):
     if index.shape[d] == 1:  # one of each row: whoever it is knows so itself
         shape = [1] * x.ndim
         shape[d] = x.shape[d]
@@ -179,9 +176,9 @@ def gather(g, y, x, index, dims):
     return prim.scatter_add(prim.full(x.shape, 0, g.dtype), index, g, d), None
 
 
-def scatter(g, y, x, index, src, dims, add):
-    kept = g if add else prim.scatter(g, index, prim.full(index.shape, 0, g.dtype), dims[0])
-    return kept, None, prim.gather(g, index, dims[0])
+def scatter(g, y, x, index, src, dim, add):
+    kept = g if add else prim.scatter(g, index, prim.full(index.shape, 0, g.dtype), dim)
+    return kept, None, prim.gather(g, index, dim)
 
 
 def turned(x): return prim.permute(x, list(range(x.ndim - 2)) + [x.ndim - 1, x.ndim - 2])

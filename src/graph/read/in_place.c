@@ -63,7 +63,7 @@ static bool is_view(Graph *g, const Tensor *t) {
   switch (t->op) {
     case GRAPH_PERMUTE:
     case GRAPH_EXPAND: return true;
-    case GRAPH_SLICE: return t->dims[1] > 0;
+    case GRAPH_SLICE: return t->step > 0;
     case GRAPH_RESHAPE: return reshaped(g, t, stride);
     case GRAPH_DETACH: return t->in_count == 1 || t->view;
     default: return false;
@@ -85,7 +85,7 @@ static bool strides_of(Graph *g, const Tensor *t, const Size **stride) {
   for (int d = 0; d < t->rank; d++) {
     stride[d] = of[t->op == GRAPH_PERMUTE ? t->dims[d] : d];
     if (t->op == GRAPH_EXPAND && t->in[0]->size[d] != t->size[d]) stride[d] = size_int(g, 0);
-    if (t->op == GRAPH_SLICE && t->dims[0] == d) stride[d] = size_mul(g, stride[d], size_int(g, t->dims[1]));
+    if (t->op == GRAPH_SLICE && t->dim == d) stride[d] = size_mul(g, stride[d], size_int(g, t->step));
   }
   return true;
 }
@@ -120,7 +120,7 @@ static Tensor *view_of(Reader *r, Span at, const Tensor *t, Tensor *x) {
     case GRAPH_PERMUTE: return graph_permute(g, x, t->dims);
     case GRAPH_RESHAPE: return graph_reshape(g, x, t->rank, t->size);
     case GRAPH_EXPAND: return graph_expand(g, x, t->rank, t->size);
-    case GRAPH_SLICE: return graph_slice(g, x, (int)t->dims[0], t->sizes[0], t->size[t->dims[0]], t->dims[1]);
+    case GRAPH_SLICE: return graph_slice(g, x, (int)t->dim, t->first, t->size[t->dim], t->step);
     default: return graph_detach(g, x, NULL);
   }
 }
@@ -140,9 +140,9 @@ Tensor *tensor_now(Reader *r, Span at, Tensor *t) {
 /* x, with `value` in the place of its slice t. */
 static Tensor *with_slice(Reader *r, Tensor *x, const Tensor *t, Tensor *value) {
   Graph *g = r->g;
-  int d = (int)t->dims[0];
-  const Size *first = t->sizes[0], *n = t->size[d], *end = size_add(g, first, n), *all = x->size[d];
-  if (t->dims[1] == 1) {
+  int d = (int)t->dim;
+  const Size *first = t->first, *n = t->size[d], *end = size_add(g, first, n), *all = x->size[d];
+  if (t->step == 1) {
     Tensor *parts[3];
     int count = 0;
     if (!size_is(first, 0)) parts[count++] = graph_slice(g, x, d, size_int(g, 0), first, 1);
@@ -153,7 +153,7 @@ static Tensor *with_slice(Reader *r, Tensor *x, const Tensor *t, Tensor *value) 
   const Size *before[GRAPH_MAX_RANK];
   int64_t gaps[GRAPH_MAX_RANK] = {0};
   for (int k = 0; k < x->rank; k++) before[k] = k == d ? first : size_int(g, 0);
-  gaps[d] = t->dims[1] - 1;
+  gaps[d] = t->step - 1;
   const Size *one[GRAPH_MAX_RANK];
   for (int k = 0; k < x->rank; k++) one[k] = k == d ? n : size_int(g, 1);
   Tensor *hit = graph_full(g, DT_I1, x->rank, one, 1);

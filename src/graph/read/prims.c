@@ -274,7 +274,7 @@ static Object *clone_module(Reader *r, Object *x, Map *seen) {
   if (is_state) {
     const Tensor *t = x->tensor;
     y->tensor = graph_input(r->g, NULL, t->dtype, t->rank, t->size);
-    y->tensor->attr[0] = t->attr[0];
+    y->tensor->is_state = t->is_state;
     if (x->is_parameter && dtype_is_float(t->dtype)) autograd_ask(r, r->g->place, y, true);
   } else if (x->kind == O_OBJECT) {
     y->object.fields = map_create(r->cx->arena, false);
@@ -369,7 +369,7 @@ static Object *other(Reader *r, const char *name, const Args *a) {
     int rank = sizes(r, a, 0, s);
     Object *x =
         object_tensor(r, graph_input(r->g, a->n > 2 ? object_text(r, a->at[2]) : NULL, dtype(r, a, 1), rank, s));
-    x->tensor->attr[0] = *name == 's';
+    x->tensor->is_state = *name == 's';
     x->is_parameter = *name == 'p';
     if (x->is_parameter && dtype_is_float(x->tensor->dtype)) autograd_ask(r, a->span, x, true);
     return x;
