@@ -158,3 +158,15 @@ def recursion(x):
 # x f64[4]
 def too_large(x):
     return torch.zeros(2 ** 40, 2 ** 40).sum() + x
+
+
+# error without replacement draws at most as many
+# x f64+[2,3]
+def drawn_too_often(x):
+    return torch.multinomial(x, 4)
+
+
+# error takes mode='sum'
+# w f64[4,3], n i64[2,4]<4
+def weighted_mean_of_bags(w, n):
+    return torch.nn.functional.embedding_bag(n, w, per_sample_weights=w[:2, :1].expand(2, 4))

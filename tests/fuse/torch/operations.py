@@ -141,3 +141,67 @@ def sorts(x, n):
     v, i = torch.sort(x, dim=1)
     t, j = x.topk(3, dim=0, largest=False)
     return v, t, i, j, torch.sort(n, stable=True)[1], x.median(dim=1)[0] if False else v[:, 3]
+
+
+# w f64[9,4], n i64[3,5]<9, s f64[3,5]; grad
+def embedding_bags(w, n, s):
+    m = (torch.arange(12) % 6).reshape(3, 4)  # each twice: PyTorch divides a gradient by the count of another row
+    return [F.embedding_bag(n, w), F.embedding_bag(n, w, mode="sum", per_sample_weights=s), F.embedding_bag(n, w, mode="max"),
+            F.embedding_bag(n, w, mode="sum", padding_idx=-2), F.embedding_bag(m, w, padding_idx=3, scale_grad_by_freq=True), F.embedding_bag(n, w, padding_idx=3), F.embedding_bag(n, w, mode="max", padding_idx=3)]
+
+
+# w f64[9,4], n i64[12]<9, s f64[12]; grad
+def embedding_bags_from_offsets(w, n, s):
+    o = torch.tensor([0, 2, 2, 7, 12])
+    return [F.embedding_bag(n, w, o), F.embedding_bag(n, w, o, mode="sum", per_sample_weights=s, padding_idx=4), F.embedding_bag(n, w, o, mode="max"),
+            F.embedding_bag(n, w, o, include_last_offset=True), F.embedding_bag(n, w, o, mode="max", include_last_offset=True, padding_idx=4)]
+
+
+# w f64[6,3], n i64[2,4]<6
+def embedding_edges(w, n):
+    none = F.embedding_bag(torch.full([2, 3], 1), w, padding_idx=1), F.embedding_bag(torch.full([2, 3], 1), w, padding_idx=1, mode="max")
+    odd = torch.where(w > 0.5, float("inf"), torch.where(w < -0.5, float("nan"), w))
+    return [*none, F.embedding_bag(n, odd, mode="sum"), F.embedding_bag(n, w.float()), F.embedding_bag(n.int(), w, mode="max")]
+
+
+# w f64[6,3], n i64[2,4]<4
+def embedding_of_norm(w, n):
+    return F.embedding(n, w, max_norm=0.5), F.embedding_bag(n, w, max_norm=0.4, norm_type=1)
+
+
+# w f64[6,3], n i64[2,4]<6; grad
+def embedding_by_frequency(w, n):
+    return F.embedding(n, w, padding_idx=2, scale_grad_by_freq=True) ** 2
+
+
+# bag.weight f32[7,3], n i64[2,4]<7; grad
+# tolerance 1e-6
+class BagOfWords(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(7, 3, mode="sum", padding_idx=2)
+
+    def forward(self, n):
+        return self.bag(n), self.bag(n.reshape(-1), torch.tensor([0, 3]))
+
+
+# n i64[4]<5
+def drawn(n):
+    one = F.one_hot(n, 5).double()
+    all = torch.tensor([[0.0, 2.0, 0.0, 0.1, 5.0], [1.0, 0.0, 1.0, 1e-9, 0.0]])
+    return (torch.multinomial(one, 1), torch.multinomial(one, 6, replacement=True), torch.multinomial(one[0].half(), 1), one[1].multinomial(3, True),
+            torch.multinomial(all, 3).sort(-1).values, torch.multinomial(all[0].bfloat16(), 2, replacement=True) % 1)
+
+
+# How often each place is drawn, within five standard deviations; of two draws without replacement both.
+# n i64[1]<1
+def drawn_by_weight(n):
+    p = torch.tensor([0.1, 0.4, 0.2, 0.3])
+    rows = (p * 7).expand(2000, 4)
+    off = []
+    for places, part in [(torch.multinomial(rows, 1), p), (torch.multinomial(p, 2000, replacement=True), p), (torch.multinomial(rows, 4, True)[:, 2], p),
+                         (torch.multinomial(rows, 2), torch.tensor([0.1 * (1 + 0.4 / 0.6 + 0.2 / 0.8 + 0.3 / 0.7), 0.4 * (1 + 0.1 / 0.9 + 0.2 / 0.8 + 0.3 / 0.7),
+                                                                    0.2 * (1 + 0.1 / 0.9 + 0.4 / 0.6 + 0.3 / 0.7), 0.3 * (1 + 0.1 / 0.9 + 0.4 / 0.6 + 0.2 / 0.8)]))]:
+        often = F.one_hot(places.reshape(-1), 4).sum(0) / 2000
+        off.append((often - part).abs() < 0.055)
+    return off

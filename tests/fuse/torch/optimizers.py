@@ -110,3 +110,51 @@ def adamw_8(x, y):
         ((p - y) ** 2 * (i + 1) + p.sin()).sum().backward()
         opt.step()
     return p
+
+
+# x f64[3,4], y f64[3,4]
+# tolerance 1e-6
+def nadam_9(x, y):
+    p, q = x.clone().requires_grad_(), y.clone().requires_grad_()
+    opt = torch.optim.NAdam([{"params": [p]}, {"params": [q], "decoupled_weight_decay": True, "momentum_decay": 0.1}], lr=0.05, weight_decay=0.1)
+    for i in range(8):
+        opt.zero_grad()
+        ((p - y) ** 2 * (i + 1) + p.sin() + q * x.cos() * q).sum().backward()
+        opt.step()
+    return p, q
+
+
+# x f64[3,4], y f64[3,4]
+# tolerance 1e-6
+def asgd_10(x, y):
+    p, q = x.clone().requires_grad_(), y.clone().requires_grad_()
+    opt = torch.optim.ASGD([{"params": [p]}, {"params": [q], "t0": 2, "lambd": 0.05, "alpha": 0.5}], lr=0.05, weight_decay=0.1)
+    for i in range(8):
+        opt.zero_grad()
+        ((p - y) ** 2 * (i + 1) + p.sin() + q * x.cos() * q).sum().backward()
+        opt.step()
+    return p, q
+
+
+# x f64[3,4], y f64[3,4]
+# tolerance 1e-6
+def rprop_11(x, y):
+    p, q = x.clone().requires_grad_(), y.clone().requires_grad_()
+    opt = torch.optim.Rprop([{"params": [p]}, {"params": [q], "etas": (0.3, 1.9), "step_sizes": (0.02, 0.2)}], lr=0.1, maximize=False)
+    for i in range(8):
+        opt.zero_grad()
+        ((p - y) ** 2 * (i + 1) + p.sin() + q * x.cos() * q).sum().backward()
+        opt.step()
+    return p, q
+
+
+# x f64[3,4], y f64[3,4]
+# tolerance 1e-6
+def adagrad_12(x, y):
+    p = x.clone().requires_grad_()
+    opt = torch.optim.Adagrad([p], lr=0.1, initial_accumulator_value=0.5)
+    for i in range(4):
+        opt.zero_grad()
+        ((p - y) ** 2 * (i + 1) + p.sin()).sum().backward()
+        opt.step()
+    return p

@@ -224,12 +224,76 @@ def one_hot(x, num_classes=-1):
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False): return aten_index(weight, [indices], False)
 
 
-def F_embedding(x, weight, padding_idx=None, **how):
+# Rows of the weight that an embedding takes are scaled in place to the norm they may have.
+def bound_rows(weight, x, max_norm, norm_type):
+    if max_norm is not None:
+        length = norm(prim.detach(weight), norm_type, 1, True)
+        over = unsqueeze(counts_of(x, weight, torch.int64) > 0, 1) & (length > max_norm)
+        prim.assign(weight, prim.where(over, weight * (max_norm / (length + 1e-07)), weight))
+
+
+# How often each row of the weight is taken.
+def counts_of(x, weight, dtype): return prim.scatter_add(prim.full([weight.shape[0]], 0, dtype), prim.convert(flatten(x), torch.int64), prim.full([prim.numel(x)], 1, dtype), 0)
+
+
+# Rows of the weight, with the gradient of each divided by how often its row is taken.
+def rows_taken(x, weight, scale_grad_by_freq):
     y = aten_index(weight, [x], False)
+    return prim.detach(y, y / unsqueeze(aten_index(counts_of(x, weight, weight.dtype), [x], False), x.ndim)) if scale_grad_by_freq else y
+
+
+def F_embedding(x, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    bound_rows(weight, x, max_norm, norm_type)
+    y = rows_taken(x, weight, scale_grad_by_freq)
     if padding_idx is None:
         return y
     n = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
     return prim.detach(y, prim.where(unsqueeze(x == n, x.ndim), 0, y))
+
+
+# Bags of rows: those of x's rows, or from each offset on. Row i of x is in bag bags[i].
+def F_embedding_bag(x, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode='mean', sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    if mode not in ('sum', 'mean', 'max'):
+        prim.fail(f"embedding_bag with mode='{mode}': sum, mean and max are known")
+    if per_sample_weights is not None and mode != 'sum':
+        prim.fail("embedding_bag with per_sample_weights takes mode='sum'")
+    if scale_grad_by_freq and mode == 'max':
+        prim.fail("embedding_bag with mode='max' does not take scale_grad_by_freq")
+    if x.ndim not in (1, 2) or (x.ndim == 1) == (offsets is None):
+        prim.fail("embedding_bag takes rows of indices, or indices in one dim and offsets")
+    bound_rows(weight, x, max_norm, norm_type)
+    rows, scale = rows_taken(x, weight, scale_grad_by_freq), per_sample_weights
+    n = None if padding_idx is None else padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
+    taken = full_like(x, True, dtype=torch.bool) if n is None else x != n
+    if x.ndim == 2:
+        place = None
+    else:  # an offset is where the next bag begins
+        k, last = x.shape[0], offsets.shape[0] - (1 if include_last_offset else 0)
+        marks = prim.scatter_add(prim.full([k + 1], 0, torch.int64), prim.convert(offsets, torch.int64), prim.full([offsets.shape[0]], 1, torch.int64), 0)
+        place = prim.slice(prim.cumsum(marks, 0), 0, 0, k, 1) - 1
+    if mode == 'max':
+        return most_of_bags(rows, taken, place, None if place is None else last)
+    rows = prim.where(unsqueeze(taken, x.ndim), rows if scale is None else rows * unsqueeze(scale, x.ndim), 0).to(weight.dtype)
+    held = prim.convert(taken, weight.dtype)
+    if place is None:
+        total, n = sum(rows, 1), unsqueeze(sum(held, 1), 1)
+    else:
+        total = index_add(prim.full([last, weight.shape[1]], 0, weight.dtype), 0, place, rows)
+        n = unsqueeze(prim.scatter_add(prim.full([last], 0, weight.dtype), place, held, 0), 1)
+    return total / prim.maximum(n, 1) if mode == 'mean' else total
+
+
+# Of each column of a bag the first largest row, which alone has a gradient; an empty bag is 0.
+def most_of_bags(rows, taken, place, bags):
+    values = prim.where(unsqueeze(taken, taken.ndim), prim.detach(rows), -math.inf).to(rows.dtype)
+    if place is None:
+        return prim.where(unsqueeze(any(taken, 1), 1), squeeze(prim.gather(rows, unsqueeze(argmax(values, 1), 1), 1), 1), 0).to(rows.dtype)
+    index, k = prim.expand(unsqueeze(place, 1), rows.shape), rows.shape[0]
+    most = scatter_reduce(prim.full([bags, rows.shape[1]], -math.inf, rows.dtype), 0, index, values, 'amax')
+    hit = (values == prim.gather(most, index, 0)) & unsqueeze(taken, 1)
+    at = prim.where(hit, prim.expand(unsqueeze(arange(k), 1), rows.shape), k)
+    first = scatter_reduce(prim.full([bags, rows.shape[1]], k, torch.int64), 0, index, at, 'amin')
+    return prim.where(first < k, prim.gather(rows, prim.minimum(first, k - 1), 0), 0).to(rows.dtype)
 
 
 def embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq):
@@ -301,7 +365,15 @@ def histc(x, bins=100, min=0, max=0):
 # ---- modules ----
 
 class Embedding(Module):
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, **how):
-        self.weight, self.padding_idx = prim.parameter([num_embeddings, embedding_dim], torch.float32), padding_idx
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False, **how):
+        self.weight, self.how = prim.parameter([num_embeddings, embedding_dim], torch.float32), [padding_idx, max_norm, norm_type, scale_grad_by_freq]
 
-    def forward(self, x): return F_embedding(x, self.weight, self.padding_idx)
+    def forward(self, x): return F_embedding(x, self.weight, *self.how)
+
+
+class EmbeddingBag(Module):
+    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode='mean', sparse=False, include_last_offset=False, padding_idx=None, **how):
+        self.weight = prim.parameter([num_embeddings, embedding_dim], torch.float32)
+        self.how, self.ends = [max_norm, norm_type, scale_grad_by_freq, mode, False], [include_last_offset, padding_idx]
+
+    def forward(self, x, offsets=None, per_sample_weights=None): return F_embedding_bag(x, self.weight, offsets, *self.how, per_sample_weights, *self.ends)

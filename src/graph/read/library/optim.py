@@ -146,16 +146,70 @@ class optim_RMSprop(Averaging):
         return p - d * group['lr']
 
 
+# What is kept is zero before the first step; where PyTorch begins with something else, the first step takes that.
+class optim_NAdam(Averaging):
+    def __init__(self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, momentum_decay=0.004, decoupled_weight_decay=False, *, foreach=None, maximize=False, **how):
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay, maximize=maximize)
+
+    def start(self, p, group, name):
+        return {**super().start(p, group, name), 'mu_product': prim.state([], torch.float32, name + 'mu_product')}
+
+    def keeps(self, group): return ['exp_avg', 'exp_avg_sq']
+    def mu(self, step, group): return group['betas'][0] * (1 - 0.5 * prim.exp(step * (group['momentum_decay'] * math.log(0.96))))
+
+    def rule(self, p, g, step, group, kept):
+        b1, b2 = group['betas']
+        mu, next = self.mu(step, group), self.mu(step + 1, group)
+        product = prim.where(step == 1, 1, kept['mu_product']) * mu
+        prim.assign(kept['mu_product'], product)
+        m, v = self.average(kept, 'exp_avg', g, b1), self.average(kept, 'exp_avg_sq', g * g, b2)
+        d = prim.sqrt(v / power_less(b2, step)) + group['eps']
+        return p - (g * ((1 - mu) / (1 - product)) + m * (next / (1 - product * next))) / d * group['lr']
+
+
+class optim_ASGD(Averaging):
+    def __init__(self, params, lr=0.01, lambd=0.0001, alpha=0.75, t0=1000000.0, weight_decay=0, foreach=None, maximize=False, **how):
+        super().__init__(params, lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize)
+
+    def start(self, p, group, name):
+        return {**super().start(p, group, name), **{k: prim.state([], torch.float32, name + k) for k in ['eta', 'mu']}}
+
+    def keeps(self, group): return ['ax']
+
+    def rule(self, p, g, step, group, kept):
+        lr, lambd = group['lr'], group['lambd']
+        eta, mu = prim.where(step == 1, lr, kept['eta']), prim.where(step == 1, 1, kept['mu'])
+        p = p * (1 - lambd * eta) - g * eta
+        prim.assign(kept['ax'], prim.where(mu == 1, p, kept['ax'] + (p - kept['ax']) * mu))
+        prim.assign(kept['eta'], lr / prim.pow(1 + lambd * lr * step, group['alpha']))
+        prim.assign(kept['mu'], 1 / prim.maximum(step - group['t0'], 1))
+        return p
+
+
+class optim_Rprop(Averaging):
+    def __init__(self, params, lr=0.01, etas=(0.5, 1.2), step_sizes=(1e-06, 50), *, foreach=None, maximize=False, **how):
+        super().__init__(params, lr=lr, etas=etas, step_sizes=step_sizes, weight_decay=0, maximize=maximize)
+
+    def keeps(self, group): return ['prev', 'step_size']
+
+    def rule(self, p, g, step, group, kept):
+        turn, (less, more), (least, most) = g * kept['prev'], group['etas'], group['step_sizes']
+        size = prim.where(step == 1, group['lr'], kept['step_size']) * prim.where(turn < 0, less, prim.where(turn > 0, more, 1))
+        size = prim.minimum(prim.maximum(size, least), most)
+        g = prim.where(turn < 0, 0, g)
+        prim.assign(kept['prev'], g)
+        prim.assign(kept['step_size'], size)
+        return p - sign(g) * size
+
+
 class optim_Adagrad(Averaging):
     def __init__(self, params, lr=0.01, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *, maximize=False, **how):
-        if initial_accumulator_value != 0:
-            prim.fail("Adagrad with an initial_accumulator_value is not supported: what an optimizer keeps begins with zeros")
-        super().__init__(params, lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps, maximize=maximize)
+        super().__init__(params, lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, eps=eps, maximize=maximize)
 
     def keeps(self, group): return ['sum']
 
     def rule(self, p, g, step, group, kept):
-        total = kept['sum'] + g * g
+        total = prim.where(step == 1, group['initial_accumulator_value'], kept['sum']) + g * g
         prim.assign(kept['sum'], total)
         return p - g / (prim.sqrt(total) + group['eps']) * (group['lr'] / (1 + (step - 1) * group['lr_decay']))
 

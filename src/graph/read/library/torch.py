@@ -337,6 +337,24 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, **how): return pow(bas
 def linspace(start, end, steps, *, dtype=None, **how): return prim.iota(steps, 0, 1, or_float(dtype)) * ((end - start) / (steps - 1) if steps > 1 else 0) + start
 def rand(*size, dtype=None, **how): return prim.uniform(sizes_of(size), or_float(dtype))
 def rand_like(x, **how): return prim.uniform(x.shape, x.dtype)
+# Without replacement those are first whose exponential random number, divided by their weight, is least. With it each
+# draw is the first place up to which the weights add up to more than a random part of all: none of weight 0 is.
+def multinomial(x, num_samples, replacement=False, *, generator=None):
+    if x.ndim not in (1, 2) or not prim.is_float(x.dtype):
+        prim.fail("multinomial takes rows of weights that are floats")
+    if num_samples < 1:
+        prim.fail("multinomial draws at least one sample")
+    if not replacement and isinstance(x.shape[-1], int) and num_samples > x.shape[-1]:
+        prim.fail("multinomial without replacement draws at most as many samples as there are weights")
+    p = x if x.dtype == torch.float64 else prim.convert(x, torch.float32)
+    if num_samples == 1 or not replacement:
+        waits = prim.maximum(-prim.log1p(-prim.uniform(p.shape, p.dtype)), 2 ** -25)
+        return topk(p / waits, num_samples, -1)[1] if num_samples > 1 else argmax(p / waits, -1, True)
+    sums = prim.cumsum(p, -1)
+    draws = prim.uniform(list(x.shape)[:-1] + [num_samples], p.dtype) * prim.slice(sums, -1, x.shape[-1] - 1, None, 1)
+    return sum(unsqueeze(sums, -2) <= unsqueeze(draws, -1), -1)
+
+
 def bernoulli(x, p=None): return prim.convert(prim.uniform(x.shape, torch.float32) < (x if p is None else p), x.dtype)
 def tensor_uniform(x, low=0.0, high=1.0): return prim.uniform(x.shape, x.dtype) * (high - low) + low
 def tensor_normal(x, mean=0.0, std=1.0): return randn(x.shape, dtype=x.dtype) * std + mean
