@@ -171,6 +171,8 @@ LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 /* gpu/specialize.c: warps of their own copy tiles; whether they will, and why not */
 void gpu_specialize(Func *f, const GpuOptions *o);
 bool gpu_specializes(Func *f, const GpuOptions *o, bool persistent, const char **why);
+/* gpu/iterations_apart.c: what a launch shows of loops that store, so that they need no barriers */
+void gpu_iterations_apart(Func *f, const GpuOptions *o);
 /* gpu/heavy_first.c: programs with more to do begin first */
 void gpu_heavy_first(Func *f, const GpuOptions *o);
 /* gpu/persist.c: a block runs several programs. Why that cannot be; NULL: it can. */

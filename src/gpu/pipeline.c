@@ -80,6 +80,7 @@ enum {
 /* clang-format off */
 const GpuPass gpu_passes[] = {
     /*                                                      needs, gives, keeps */
+    {"iterations_apart", GPU_TILE, gpu_iterations_apart, NULL, {ACCESS, 0, MAKES}}, /* loops without barriers */
     {"turn_dots", GPU_TILE, gpu_turn_dots, NULL,           {ACCESS, 0, MAKES}}, /* products that hardware takes turned */
     {"late_sums", GPU_TILE, gpu_late_sums, NULL,           {PLAIN, 0, MAKES}},  /* sums across lanes after loops */
     {"heavy_first", GPU_TILE, gpu_heavy_first, NULL,       {PLAIN, 0, MAKES}},  /* longer programs before others */

@@ -242,6 +242,7 @@ typedef struct Func {
   unsigned holds;         /* FUNC_...: what the passes so far saw to */
   struct ArgReach *reach; /* of its arrays (gpu/disjoint.h); NULL: not known */
   const ApartArgs *apart; /* NULL: none are known */
+  bool *written_once;     /* by argument: no program stores to an address through it twice; NULL: not known of any */
   struct Instrument *instrument; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;
 

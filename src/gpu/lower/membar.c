@@ -15,7 +15,7 @@
  * any pointer may meet one through any other; but in one layout that holds each element once, accesses stay with their
  * threads unless element i of the one may be element j of the other (tile/analysis/overlap.h). So do stores in one
  * layout, by their elected threads. And a launch knows of some arguments that nothing is accessed through both
- * (Func.apart).
+ * (Func.apart), or that a program writes nothing through an argument twice (gpu/iterations_apart.c).
  *
  * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if an
  * iteration had gone before; what follows a loop, as if it had not run. What a launch shows to lie apart (`apart`) does
@@ -69,10 +69,18 @@ static bool are_apart(const Order *o, const Access *a, const Access *b) {
   return false;
 }
 
+/* Both through one argument, through which nothing is written twice. */
+static bool write_once(const Order *o, const Access *a, const Access *b) {
+  const bool *once = o->provenance->func->written_once;
+  int x = provenance_argument(o->provenance, a->pointer);
+  return once && x >= 0 && once[x] && x == provenance_argument(o->provenance, b->pointer);
+}
+
 /* a came before b. */
 static bool conflict(const Order *o, const Access *a, const Access *b) {
   bool both_write = a->writes && b->writes; /* in one layout the same thread writes an element each time */
   if (!(a->writes || b->writes) || (is_atomic(a) && is_atomic(b)) || are_apart(o, a, b)) return false;
+  if (both_write && write_once(o, a, b)) return false;
   if (a->writes != b->writes && !is_atomic(a) && !is_atomic(b) &&
       disjoint_is_required(o->provenance, (a->writes ? b : a)->pointer, (a->writes ? a : b)->pointer))
     return false;

@@ -289,7 +289,7 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
   if (s->tmem_allocated) buf_printf(out, "tensor memory %d of 512 columns\n", s->tmem_allocated);
   if (s->products && f->not_in_tmem) buf_printf(out, "not to tensor memory: %s\n", f->not_in_tmem);
   if (s->group_products && f->unspecialized) buf_printf(out, "not specialized: %s\n", f->unspecialized);
-  if (f->apart) buf_printf(out, "loads ahead of stores, in launches in which these lie apart: %s\n", f->apart);
+  if (f->apart) buf_printf(out, "for launches in which these lie apart: %s\n", f->apart);
   if (f->copied)
     buf_printf(out, "copied by a launch, where many programs read rows that do not begin at 16 bytes: %s\n", f->copied);
   if (s->copying_warps) buf_printf(out, "specialized: %d of the warps copy tiles\n", s->copying_warps);

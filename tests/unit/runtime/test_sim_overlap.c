@@ -1,5 +1,6 @@
 /* Arguments of one launch that overlap, on the simulated GPU: loops that store have their loads ahead where the launch
- * shows the arrays to lie apart, and every place of the arrays gives what the interpreter gives.
+ * shows the arrays to lie apart, and no barriers where their iterations touch different memory; every place of the
+ * arrays, and rows that run into each other, give what the interpreter gives.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,6 +33,12 @@ static const char source[] =
     "1) * B + i\n"
     "    for t in range(n):\n        h = h * 0.25 + tl.load(p) + tl.load(y)\n        tl.store(q, h)\n        p -= B\n  "
     "      q -= B\n\n"
+    "@triton.jit\ndef scaled(x, y, o, n, B: tl.constexpr):\n"
+    "    i = tl.arange(0, B)\n    for t in range(n):\n"
+    "        tl.store(o + t * B + i, tl.load(x + t * B + i) * tl.load(y + t))\n\n"
+    "@triton.jit\ndef strided(x, y, o, n, B: tl.constexpr):\n" /* n < 5: each row runs into the next one */
+    "    i = tl.arange(0, B)\n    for t in range(n):\n"
+    "        tl.store(o + t * (n * 8) + i, tl.load(x + t * B + i), mask=i < 40)\n\n"
     "@triton.jit\ndef products(x, y, o, n, B: tl.constexpr):\n"
     "    i = tl.arange(0, B)\n    at = i[:, None] * B + i[None, :]\n    h = tl.zeros([B, B], dtype=tl.float32)\n"
     "    for t in range(n):\n        a = tl.load(x + t * B * B + at)\n        b = tl.load(y + t * B * B + at)\n"
@@ -105,9 +112,9 @@ static void check(Devices *d, const char *kernel, int y, int o, int n, int block
 /* Element i of a tile is never element j of another: that two arguments are shifted views of one array is not looked
  * for where they are accessed alike (lower/membar.c). */
 static void places(void **state) {
-  static const char *const kernels[] = {"recurrence", "rows", "backwards"};
+  static const char *const kernels[] = {"recurrence", "rows", "backwards", "scaled"};
   static const int far[] = {0, 64, -64, 128, -128, 576, 640, -640, 1024, 3008, -3008};
-  for (int k = 0; k < 3; k++)
+  for (int k = 0; k < 4; k++)
     for (int i = 0; i < 11; i++) {
       check(*state, kernels[k], 2000, far[i], 10, 64);
       check(*state, kernels[k], far[i], 2000, 10, 64);
@@ -119,6 +126,8 @@ static void trips(void **state) {
   for (int n = 0; n < 20; n++) {
     check(*state, "recurrence", 2000, -3000, n, 64);
     check(*state, "branch", 2000, -3000, n, 64);
+    check(*state, "scaled", 2000, -3000, n, 64);
+    check(*state, "strided", 2000, -3000, n, 64);
   }
 }
 
@@ -187,14 +196,14 @@ static void odd_rows(void **state) {
 
 /* ---- which kernel runs ------------------------------------------------------------------------------------------- */
 
-static char *inspected(Devices *d, const char *kernel, const char *without) {
+static char *inspected(Devices *d, const char *kernel, const char *stage, const char *without) {
   nereid_error *error = NULL;
   char *text = NULL;
   nereid_arg args[] = {nereid_pointer(d->own, NEREID_F32), nereid_pointer(d->own, NEREID_F32),
                        nereid_pointer(d->own, NEREID_F32), nereid_int(10),
                        nereid_constexpr_int(!strcmp(kernel, "products") ? 16 : 64)};
   const nereid_options options = {.num_warps = 2, .without = without};
-  if (nereid_inspect(d->module, kernel, args, 5, &options, "layout", "sm_90a", &text, &error))
+  if (nereid_inspect(d->module, kernel, args, 5, &options, stage, "sm_90a", &text, &error))
     fail_msg("%s", nereid_error_text(error));
   return text;
 }
@@ -209,7 +218,8 @@ static int times(const char *text, const char *what) {
 static void are_ahead(void **state) {
   static const char *const kernels[] = {"recurrence", "rows", "backwards", "products"};
   for (int k = 0; k < 4; k++) {
-    char *with = inspected(*state, kernels[k], NULL), *plain = inspected(*state, kernels[k], "apart");
+    char *with = inspected(*state, kernels[k], "layout", NULL),
+         *plain = inspected(*state, kernels[k], "layout", "apart");
     assert_int_equal(times(with, "\n  apart "), 2);
     assert_int_equal(times(plain, "\n  apart "), 0);
     const char *load = k == 3 ? " ring_copy " : " = load ";
@@ -219,10 +229,25 @@ static void are_ahead(void **state) {
   }
 }
 
+/* Where a launch shows that iterations touch different memory, no barrier orders them. */
+static void are_free(void **state) {
+  static const struct {
+    const char *kernel, *without;
+  } cases[] = {{"scaled", "apart"}, {"strided", "apart"}, {"strided", "tensor_maps"}};
+  for (int k = 0; k < 3; k++) {
+    char *with = inspected(*state, cases[k].kernel, "lane", NULL),
+         *plain = inspected(*state, cases[k].kernel, "lane", cases[k].without);
+    assert_int_equal(times(with, "barrier"), 0);
+    assert_true(times(plain, "barrier") > 0);
+    free(with);
+    free(plain);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(places),   cmocka_unit_test(trips),     cmocka_unit_test(tiles),
-      cmocka_unit_test(odd_rows), cmocka_unit_test(are_ahead),
+      cmocka_unit_test(odd_rows), cmocka_unit_test(are_ahead), cmocka_unit_test(are_free),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
