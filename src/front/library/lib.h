@@ -56,6 +56,8 @@ PyInt lib_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *
 int lib_small_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p); /* within int32 */
 bool lib_bool(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);     /* a constexpr bool or int */
 const char *lib_str(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);
+/* As Triton asks for what a string says: what Python takes for false is "", something else is its text. */
+const char *lib_option(Front *fr, Span at, const Builtin *b, const char *name, Py *p);
 Value *lib_value(Front *fr, Span at, const Builtin *b, const char *name, Py *p);  /* tensor, or a number made one */
 Value *lib_tensor(Front *fr, Span at, const Builtin *b, const char *name, Py *p); /* tensor, numbers refused */
 Value *lib_block(Front *fr, Span at, const Builtin *b, const char *name, Py *p);  /* tensor of rank 1 or more */
@@ -99,13 +101,13 @@ void lib_store_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, Py 
 
 /* ---- lib_memory.c ------------------------------------------------------------------------------------------------ */
 
-int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store);
-int lib_evict(Front *fr, Span at, const Builtin *b, const Py *p);
+int lib_cache(Front *fr, Span at, const Builtin *b, Py *p, bool store);
+int lib_evict(Front *fr, Span at, const Builtin *b, Py *p);
 
 /* ---- lib_atomic.c ------------------------------------------------------------------------------------------------ */
 
-MemSem lib_sem(Front *fr, Span at, const Builtin *b, const Py *p);
-MemScope lib_scope(Front *fr, Span at, const Builtin *b, const Py *p);
+MemSem lib_sem(Front *fr, Span at, const Builtin *b, Py *p);
+MemScope lib_scope(Front *fr, Span at, const Builtin *b, Py *p);
 
 /* ---- the tables, each ending with name NULL ---------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
  *     hint: `n` was assigned a plain value: annotate it, `n: tl.constexpr = ...`
  */
 #include "front/library/lib.h"
+#include "front/core.h"
 
 const char *lib_full_name(Front *fr, const Builtin *b) {
   static const struct {
@@ -107,6 +108,14 @@ const char *lib_str(Front *fr, Span at, const Builtin *b, const char *name, cons
   if (p->kind == PY_STR) return p->str.s;
   if (p->kind == PY_TENSOR) not_constexpr(fr, at, b, name, p);
   lib_fail(fr, at, b, NULL, "`%s` must be a string, but it is %s", name, py_describe(fr, p));
+}
+
+const char *lib_option(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
+  if (lib_none(p) || p->kind == PY_STR) return lib_str(fr, at, b, name, p);
+  if (p->kind == PY_TENSOR) not_constexpr(fr, at, b, name, p);
+  const char *why;
+  Py *text = py_truth(fr, at, p) ? py_format(fr, p, 0, "", &why) : NULL;
+  return text ? text->str.s : "";
 }
 
 const Type *lib_dtype(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
@@ -247,7 +256,7 @@ Builder lib_enter(Front *fr, Block *block) {
   return keep;
 }
 
-int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store) {
+int lib_cache(Front *fr, Span at, const Builtin *b, Py *p, bool store) {
   static const struct {
     const char *name;
     int hint;
@@ -255,7 +264,7 @@ int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store) {
   } hints[] = {{"", CACHE_NONE, true, true},  {".ca", CACHE_CA, true, false}, {".cg", CACHE_CG, true, true},
                {".cs", CACHE_CS, true, true}, {".cv", CACHE_CV, true, false}, {".wb", CACHE_WB, false, true},
                {".wt", CACHE_WT, false, true}};
-  const char *s = lib_str(fr, at, b, "cache_modifier", p);
+  const char *s = lib_option(fr, at, b, "cache_modifier", p);
   for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
     if (!strcmp(hints[i].name, s) && (store ? hints[i].store : hints[i].load)) return hints[i].hint;
   lib_refuse(fr, at,
@@ -264,8 +273,8 @@ int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store) {
              "Cache modifier %s not supported", s);
 }
 
-int lib_evict(Front *fr, Span at, const Builtin *b, const Py *p) {
-  const char *s = lib_str(fr, at, b, "eviction_policy", p);
+int lib_evict(Front *fr, Span at, const Builtin *b, Py *p) {
+  const char *s = lib_option(fr, at, b, "eviction_policy", p);
   if (!s[0]) return EVICT_DEFAULT;
   if (!strcmp(s, "evict_first")) return EVICT_FIRST;
   if (!strcmp(s, "evict_last")) return EVICT_LAST;

@@ -1,10 +1,10 @@
 /* lib_atomic.c: atomic operations on memory. Each lane is its own operation; several on one address all take effect. */
 #include "front/library/lib.h"
 
-MemSem lib_sem(Front *fr, Span at, const Builtin *b, const Py *p) {
+MemSem lib_sem(Front *fr, Span at, const Builtin *b, Py *p) {
   static const char *const names[] = {
       [SEM_ACQ_REL] = "acq_rel", [SEM_ACQUIRE] = "acquire", [SEM_RELEASE] = "release", [SEM_RELAXED] = "relaxed"};
-  const char *s = lib_str(fr, at, b, "sem", p);
+  const char *s = lib_option(fr, at, b, "sem", p);
   if (!s[0]) return SEM_ACQ_REL;
   for (int i = 0; i < 4; i++)
     if (!strcmp(names[i], s)) return (MemSem)i;
@@ -12,9 +12,9 @@ MemSem lib_sem(Front *fr, Span at, const Builtin *b, const Py *p) {
              s);
 }
 
-MemScope lib_scope(Front *fr, Span at, const Builtin *b, const Py *p) {
+MemScope lib_scope(Front *fr, Span at, const Builtin *b, Py *p) {
   static const char *const names[] = {[SCOPE_GPU] = "gpu", [SCOPE_CTA] = "cta", [SCOPE_SYS] = "sys"};
-  const char *s = lib_str(fr, at, b, "scope", p);
+  const char *s = lib_option(fr, at, b, "scope", p);
   if (!s[0]) return SCOPE_GPU;
   for (int i = 0; i < 3; i++)
     if (!strcmp(names[i], s)) return (MemScope)i;

@@ -239,7 +239,7 @@ static Py *call_make_descriptor(Front *fr, const Builtin *b, Span at, Py **args)
     lib_refuse(fr, at, NULL,
                "Descriptor block shape must have at least 16 bytes in the last dimension, but got %d * %d = %d bytes",
                d.block_shape[d.rank - 1], type_elem_bytes(elem), d.block_shape[d.rank - 1] * type_elem_bytes(elem));
-  const char *padding = lib_str(fr, at, b, "padding_option", args[4]);
+  const char *padding = lib_option(fr, at, b, "padding_option", args[4]);
   d.nan_padding = !strcmp(padding, "nan");
   if (padding[0] && !d.nan_padding && strcmp(padding, "zero"))
     lib_refuse(fr, at, "it is \"zero\" or \"nan\"", "Padding option %s not supported", padding);

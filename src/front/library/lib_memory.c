@@ -54,7 +54,7 @@ static Py *call_load(Front *fr, const Builtin *b, Span at, Py **args) {
     if (!lib_none(args[1]) || !lib_none(args[2]))
       lib_refuse(fr, at, "use `boundary_check` and `padding_option`",
                  "`mask` and `other` arguments cannot be specified for loading block pointers");
-    return lib_load_block_ptr(fr, b, at, args[0]->bp, args[3], lib_str(fr, at, b, "padding_option", args[4]), cache,
+    return lib_load_block_ptr(fr, b, at, args[0]->bp, args[3], lib_option(fr, at, b, "padding_option", args[4]), cache,
                               evict, is_volatile);
   }
   Value *ptr = pointer_arg(fr, b, at, args[0]);
