@@ -1,5 +1,5 @@
 /* Scatters: the buffer holds a copy of the operand already (the kernel before it makes that); here each element of the
- * source goes to its place. With add, places may meet. */
+ * source goes to its place, where it is set, added, or the larger or smaller one stays. */
 #include "fuse/fuse.h"
 
 FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group) {
@@ -23,8 +23,8 @@ FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group) {
   map_put(w->stored_at, t, "");
   const char *buffer = writer_buffer(w, t), *text = index_text(g, &linear);
   bool zero = !linear.n && size_is(linear.constant, 0);
-  writer_line(w, "%s(%s + %s%s, %s, mask=mask%s)", t->add ? "tl.atomic_add" : "tl.store", buffer, zero ? "0 * x" : text,
-              index_bits(&linear) ? "" : " + 0 * x", v.text, t->add ? ", sem=\"relaxed\"" : "");
+  writer_line(w, "tl.%s(%s + %s%s, %s, mask=mask%s)", graph_scatter_triton[t->mode], buffer, zero ? "0 * x" : text,
+              index_bits(&linear) ? "" : " + 0 * x", v.text, t->mode == SCATTER_SET ? "" : ", sem=\"relaxed\"");
   w->kernel->grid[0] = n;
   w->kernel->block[0] = 256;
   writer_constant(w, "BLOCK", 256);

@@ -385,13 +385,15 @@ Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim) {
   return t;
 }
 
-Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, bool add) {
+Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, ScatterMode mode) {
   check_index(g, "scatter", x, index, dim);
   if (!graph_same_shape(index, src) || src->dtype != x->dtype)
     wrong(g, "scatter takes a source of the index's shape and its tensor's type", index, src);
+  if ((mode == SCATTER_MAX || mode == SCATTER_MIN) && dtype_bits(x->dtype) < 32)
+    wrong(g, "a scatter of maxima takes elements of 32 or 64 bits", x, NULL);
   Tensor *t = make(g, GRAPH_SCATTER, x->dtype, x->rank, x->size, 3, (Tensor *[]){x, index, src});
   t->dim = dim;
-  t->add = add;
+  t->mode = mode;
   return t;
 }
 

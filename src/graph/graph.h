@@ -39,6 +39,12 @@ typedef enum {
 } Reduction;
 
 typedef enum {
+#define SCATTER_MODE(id, name, triton, c) SCATTER_##id,
+#include "graph/graph.def"
+  SCATTER_COUNT
+} ScatterMode;
+
+typedef enum {
   CLASS_CREATE,
   CLASS_POINT,
   CLASS_REDUCE,
@@ -64,7 +70,7 @@ typedef struct PointInfo {
 /* An attribute: where it is in struct Tensor. */
 typedef enum {
   GRAPH_ATTR_INT,
-  GRAPH_ATTR_KIND,
+  GRAPH_ATTR_WORD,
   GRAPH_ATTR_NUMBER,
   GRAPH_ATTR_DIMS,
   GRAPH_ATTR_SIZE,
@@ -73,16 +79,19 @@ typedef enum {
 typedef struct GraphAttr {
   const char *name;
   GraphAttrType type;
-  int slot; /* of INT and KIND: in Tensor.attr */
+  int slot;                 /* of INT and WORD: in Tensor.attr */
+  const char *const *words; /* of WORD: by number; NULL after the last */
 } GraphAttr;
 enum { GRAPH_MAX_ATTRS = 4 };
 int graph_attrs(GraphOp op, const GraphAttr *out[GRAPH_MAX_ATTRS]); /* how many, in the row's order */
 extern const GraphOpInfo graph_ops[GRAPH_OP_COUNT];
 extern const PointInfo graph_points[POINT_COUNT];
-extern const char *const graph_reductions[REDUCE_COUNT];
-int graph_point_named(const char *name);     /* PointOp, or -1 */
-int graph_reduction_named(const char *name); /* Reduction, or -1 */
-int graph_scan_named(const char *name);      /* GraphOp, or -1 */
+extern const char *const graph_reductions[REDUCE_COUNT + 1]; /* NULL after the last */
+extern const char *const graph_scatter_modes[SCATTER_COUNT + 1];
+extern const char *const graph_scatter_triton[SCATTER_COUNT]; /* "atomic_add" */
+int graph_point_named(const char *name);                      /* PointOp, or -1 */
+int graph_reduction_named(const char *name);                  /* Reduction, or -1 */
+int graph_scan_named(const char *name);                       /* GraphOp, or -1 */
 
 /* ---- size.c: sizes ----------------------------------------------------------------------------------------------- */
 
@@ -135,7 +144,7 @@ struct Tensor {
         int64_t dim, kind, start, stream, word, block, run, tf32, is_state; /* is_state: of an input */
       };
       union {
-        int64_t step, add, descending, kept;
+        int64_t step, mode, descending, kept;
       };
       int64_t window, dilation;
     };
@@ -210,7 +219,7 @@ Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step,
 /* x, of which gradients know nothing; with `twin`, they take it for twin. Gone when graph_cse has run. */
 Tensor *graph_detach(Graph *g, Tensor *x, Tensor *twin);
 Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim);
-Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, bool add);
+Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, ScatterMode mode);
 /* Places along dim of its first `count` elements in order: NaN is the largest, -0 is 0, equal ones stay as they come.
  */
 Tensor *graph_sort(Graph *g, Tensor *x, int dim, bool descending, const Size *count);

@@ -207,12 +207,13 @@ static void attribute(Parser *p, Tensor *t, const GraphAttr *a) {
     case GRAPH_ATTR_INT: t->attr[a->slot] = integer(p); break;
     case GRAPH_ATTR_NUMBER: t->number = real(p); break;
     case GRAPH_ATTR_SIZE: t->first = size(p); break;
-    case GRAPH_ATTR_KIND: {
+    case GRAPH_ATTR_WORD: {
       space(p);
       Span place = here(p);
-      const char *kind = word(p);
-      int k = kind ? graph_reduction_named(kind) : -1;
-      if (k < 0) diag_fail(p->cx, place, "a kind of reduction is wanted here");
+      const char *said = word(p);
+      int k = 0;
+      while (a->words[k] && (!said || strcmp(a->words[k], said))) k++;
+      if (!a->words[k]) diag_fail(p->cx, place, "there is no %s %s", a->name, said ? said : "here");
       t->attr[a->slot] = k;
       break;
     }

@@ -29,7 +29,7 @@ static void print_attribute(Buf *out, const Tensor *t, const GraphAttr *a) {
   buf_printf(out, "%s=", a->name);
   switch (a->type) {
     case GRAPH_ATTR_INT: buf_printf(out, "%lld", (long long)t->attr[a->slot]); break;
-    case GRAPH_ATTR_KIND: buf_puts(out, graph_reductions[t->attr[a->slot]]); break;
+    case GRAPH_ATTR_WORD: buf_puts(out, a->words[t->attr[a->slot]]); break;
     case GRAPH_ATTR_NUMBER: buf_double(out, t->number); break;
     case GRAPH_ATTR_SIZE: buf_puts(out, t->first->text); break;
     case GRAPH_ATTR_DIMS:

@@ -186,6 +186,19 @@ static void scan(Run *r, const Tensor *t, double *out) {
   }
 }
 
+static void scatter_one(ScatterMode mode, double *to, double b) {
+  double a = *to;
+  switch (mode) {
+#define SCATTER_MODE(id, name, triton, c) \
+  case SCATTER_##id: \
+    c; \
+    break;
+#include "graph/graph.def"
+    case SCATTER_COUNT: break;
+  }
+  *to = a;
+}
+
 static void gather_scatter(Run *r, const Tensor *t, double *out) {
   const Array *x = &r->arrays[t->in[0]->id], *index = &r->arrays[t->in[1]->id];
   bool scatter = t->op == GRAPH_SCATTER;
@@ -201,8 +214,7 @@ static void gather_scatter(Run *r, const Tensor *t, double *out) {
     int64_t place = 0;
     for (int d = 0; d < t->rank; d++) place += at[d] * x->stride[d];
     if (!scatter) out[i] = x->at[place];
-    else if (t->add) out[place] += src[i];
-    else out[place] = src[i];
+    else scatter_one((ScatterMode)t->mode, &out[place], src[i]);
   }
 }
 

@@ -16,33 +16,45 @@ const PointInfo graph_points[POINT_COUNT] = {
 #include "graph/graph.def"
 };
 
-const char *const graph_reductions[REDUCE_COUNT] = {
+const char *const graph_reductions[REDUCE_COUNT + 1] = {
 #define REDUCTION(id, name, result) name,
 #include "graph/graph.def"
 };
 
-#define SLOT(name, type) \
-  { #name, GRAPH_ATTR_##type, (int)((offsetof(Tensor, name) - offsetof(Tensor, attr)) / sizeof(int64_t)) }
-static const GraphAttr attributes[] = {SLOT(dim, INT),
-                                       SLOT(kind, KIND),
-                                       SLOT(start, INT),
-                                       SLOT(stream, INT),
-                                       SLOT(word, INT),
-                                       SLOT(block, INT),
-                                       SLOT(run, INT),
-                                       SLOT(tf32, INT),
-                                       SLOT(step, INT),
-                                       SLOT(add, INT),
-                                       SLOT(descending, INT),
-                                       SLOT(kept, INT),
-                                       SLOT(window, INT),
-                                       SLOT(dilation, INT),
-                                       {"number", GRAPH_ATTR_NUMBER, 0},
-                                       {"dims", GRAPH_ATTR_DIMS, 0},
-                                       {"between", GRAPH_ATTR_DIMS, 0},
-                                       {"before", GRAPH_ATTR_SIZES, 0},
-                                       {"first", GRAPH_ATTR_SIZE, 0},
-                                       {"extent", GRAPH_ATTR_SIZE, 0}};
+const char *const graph_scatter_modes[SCATTER_COUNT + 1] = {
+#define SCATTER_MODE(id, name, triton, c) name,
+#include "graph/graph.def"
+};
+
+const char *const graph_scatter_triton[SCATTER_COUNT] = {
+#define SCATTER_MODE(id, name, triton, c) triton,
+#include "graph/graph.def"
+};
+
+#define SLOT(name) (int)((offsetof(Tensor, name) - offsetof(Tensor, attr)) / sizeof(int64_t))
+#define INT(name) \
+  { #name, GRAPH_ATTR_INT, SLOT(name), NULL }
+static const GraphAttr attributes[] = {INT(dim),
+                                       INT(start),
+                                       INT(stream),
+                                       INT(word),
+                                       INT(block),
+                                       INT(run),
+                                       INT(tf32),
+                                       INT(step),
+                                       INT(descending),
+                                       INT(kept),
+                                       INT(window),
+                                       INT(dilation),
+                                       {"kind", GRAPH_ATTR_WORD, SLOT(kind), graph_reductions},
+                                       {"mode", GRAPH_ATTR_WORD, SLOT(mode), graph_scatter_modes},
+                                       {"number", GRAPH_ATTR_NUMBER, 0, NULL},
+                                       {"dims", GRAPH_ATTR_DIMS, 0, NULL},
+                                       {"between", GRAPH_ATTR_DIMS, 0, NULL},
+                                       {"before", GRAPH_ATTR_SIZES, 0, NULL},
+                                       {"first", GRAPH_ATTR_SIZE, 0, NULL},
+                                       {"extent", GRAPH_ATTR_SIZE, 0, NULL}};
+#undef INT
 #undef SLOT
 
 int graph_attrs(GraphOp op, const GraphAttr *out[GRAPH_MAX_ATTRS]) {

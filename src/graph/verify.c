@@ -39,7 +39,7 @@ Tensor *graph_again(Graph *g, const Tensor *t) {
     case GRAPH_UNFOLD: return graph_unfold(g, t->in[0], (int)t->dim, t->window, t->step, t->dilation);
     case GRAPH_DETACH: return graph_detach(g, t->in[0], t->in_count > 1 ? t->in[1] : NULL);
     case GRAPH_GATHER: return graph_gather(g, t->in[0], t->in[1], (int)t->dim);
-    case GRAPH_SCATTER: return graph_scatter(g, t->in[0], t->in[1], t->in[2], (int)t->dim, t->add);
+    case GRAPH_SCATTER: return graph_scatter(g, t->in[0], t->in[1], t->in[2], (int)t->dim, (ScatterMode)t->mode);
     case GRAPH_SORT:
       if (t->in_count > 1) return graph_sort_found(g, t, t->in[1]);
       return graph_sort(g, t->in[0], (int)t->dim, t->descending, t->size[t->dim]);

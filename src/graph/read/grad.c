@@ -50,8 +50,8 @@ static const char *rule_name(const Tensor *t) {
 static Object *attribute(Reader *r, const Tensor *t, const GraphAttr *a) {
   Object *list = object_new(r, O_LIST);
   switch (a->type) {
-    case GRAPH_ATTR_INT:
-    case GRAPH_ATTR_KIND: return object_int(r, t->attr[a->slot]);
+    case GRAPH_ATTR_INT: return object_int(r, t->attr[a->slot]);
+    case GRAPH_ATTR_WORD: return object_str(r, a->words[t->attr[a->slot]]);
     case GRAPH_ATTR_NUMBER: return object_float(r, t->number);
     case GRAPH_ATTR_SIZE: return object_size(r, t->first);
     case GRAPH_ATTR_DIMS:
@@ -77,7 +77,8 @@ static Object *call_rule(Sweep *s, Tensor *t, Tensor *g) {
   const GraphAttr *attrs[GRAPH_MAX_ATTRS];
   int n = graph_attrs(t->op, attrs);
   for (int i = 0; i < n; i++)
-    if (attrs[i]->type != GRAPH_ATTR_KIND) object_append(r, args, attribute(r, t, attrs[i])); /* the kind: which rule */
+    if (t->op != GRAPH_REDUCE || attrs[i]->type != GRAPH_ATTR_WORD) /* its kind says which rule */
+      object_append(r, args, attribute(r, t, attrs[i]));
   return call_values(r, t->span, rule, args->list.n, args->list.at);
 }
 

@@ -176,8 +176,12 @@ def gather(g, y, x, index, d):
     return prim.scatter_add(prim.full(x.shape, 0, g.dtype), index, g, d), None
 
 
-def scatter(g, y, x, index, src, dim, add):
-    kept = g if add else prim.scatter(g, index, prim.full(index.shape, 0, g.dtype), dim)
+def scatter(g, y, x, index, src, dim, mode):
+    if mode == 'max' or mode == 'min':  # shared by all that are the result
+        value, own = prim.gather(y, index, dim), prim.convert(x == y, g.dtype)
+        part = g / prim.scatter_add(own, index, prim.convert(src == value, g.dtype), dim)
+        return prim.where(x == y, part, 0), None, prim.where(src == value, prim.gather(part, index, dim), 0)
+    kept = g if mode == 'add' else prim.scatter(g, index, prim.full(index.shape, 0, g.dtype), dim)
     return kept, None, prim.gather(g, index, dim)
 
 

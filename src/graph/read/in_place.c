@@ -169,7 +169,7 @@ static Tensor *with_places(Reader *r, Span at, Tensor *x, Object *f, Tensor *val
   Object *place = object_tensor(r, graph_reshape(g, graph_iota(g, DT_I64, n, 0, 1), x->rank, x->size));
   Tensor *index = call_values(r, at, f, 1, &place)->tensor;
   Tensor *flat = graph_scatter(g, graph_reshape(g, x, 1, &n), graph_reshape(g, index, 1, &m),
-                               graph_reshape(g, value, 1, &m), 0, false);
+                               graph_reshape(g, value, 1, &m), 0, SCATTER_SET);
   return graph_reshape(g, flat, x->rank, x->size);
 }
 

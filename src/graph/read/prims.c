@@ -189,15 +189,15 @@ static Tensor *p_gather(Reader *r, const Args *a) {
   return graph_gather(r->g, x, tensor(r, a, 1), dim(r, a, 2, x));
 }
 
-static Tensor *p_scatter(Reader *r, const Args *a) {
+static Tensor *scatter(Reader *r, const Args *a, ScatterMode mode) {
   Tensor *x = tensor(r, a, 0);
-  return graph_scatter(r->g, x, tensor(r, a, 1), tensor(r, a, 2), dim(r, a, 3, x), false);
+  return graph_scatter(r->g, x, tensor(r, a, 1), tensor(r, a, 2), dim(r, a, 3, x), mode);
 }
 
-static Tensor *p_scatter_add(Reader *r, const Args *a) {
-  Tensor *x = tensor(r, a, 0);
-  return graph_scatter(r->g, x, tensor(r, a, 1), tensor(r, a, 2), dim(r, a, 3, x), true);
-}
+static Tensor *p_scatter(Reader *r, const Args *a) { return scatter(r, a, SCATTER_SET); }
+static Tensor *p_scatter_add(Reader *r, const Args *a) { return scatter(r, a, SCATTER_ADD); }
+static Tensor *p_scatter_max(Reader *r, const Args *a) { return scatter(r, a, SCATTER_MAX); }
+static Tensor *p_scatter_min(Reader *r, const Args *a) { return scatter(r, a, SCATTER_MIN); }
 
 static Tensor *p_sort(Reader *r, const Args *a) { /* x, dim, descending, how many of the first */
   Tensor *x = tensor(r, a, 0);
@@ -240,6 +240,8 @@ static const struct {
              {"gather", p_gather, false},
              {"scatter", p_scatter, false},
              {"scatter_add", p_scatter_add, false},
+             {"scatter_max", p_scatter_max, false},
+             {"scatter_min", p_scatter_min, false},
              {"sort", p_sort, false},
              {"dot", p_dot, false},
              {"detach", p_detach, false},

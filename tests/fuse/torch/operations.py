@@ -46,6 +46,31 @@ def scatter_reduced(x, n, s):
     return [x.scatter_reduce(1, n, s, r, include_self=i) for r in ["sum", "mean", "amax", "amin", "prod"] for i in [True, False]]
 
 
+# The gradient is shared by all that are the largest, the element itself among them.
+# x f64[4,5], n i64[4,6]<5, s f64[4,6]; grad
+def scatter_extrema(x, n, s):
+    y, t = (x * 2).round(), (s * 2).round()
+    both = [a.scatter_reduce(1, n, b, r, include_self=i) for a, b in [(x, s), (x + y, t + s)] for r in ["amax", "amin"] for i in [True, False]]
+    return [*both, (x * 0 + y.detach()).scatter_reduce(1, n, s * 0 + t.detach(), "amax")]
+
+
+# x f64[3,5], n i64[3,7]<5, s f64[3,7], a i32[3,7]<9, b i1[3,7]
+def scatter_extrema_of_types(x, n, s, a, b):
+    inf, nan = float("inf"), float("nan")
+    odd = torch.where(s > 0.6, nan, torch.where(s < -0.6, -inf, torch.where(s.abs() < 0.2, inf, s)))
+    mine = torch.where(x > 0.7, nan, x)
+    out = [mine.scatter_reduce(1, n, odd, r, include_self=i) for r in ["amax", "amin"] for i in [True, False]]
+    for t in [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]:
+        y = (x * 9).to(torch.int64).to(t)
+        out += [y.scatter_reduce(1, n, (a - 4).to(t), r, include_self=i).to(torch.float64) for r in ["amax", "amin"] for i in [True, False]]
+    return [*out, (x > 0).scatter_reduce(1, n, b, "amax"), (x > 0).scatter_reduce(0, n[:, :5] % 3, b[:, :5], "amin", include_self=False)]
+
+
+# x f64[5,6], n i64[3,4]<5, s f64[4,5]
+def scatter_extrema_in_part(x, n, s):
+    return x.scatter_reduce(0, n, s, "amax"), x.scatter_reduce(1, n, s, "amin", include_self=False), x[0, 0].scatter_reduce(0, n[0, 0] * 0, s[0, 0], "amax")
+
+
 # x f64[5,4], n i64[3]<5, s f64[3,4]; grad
 def rows_by_index(x, n, s):
     return x.index_add(0, n, s, alpha=2), x.index_fill(0, n, 1.5), torch.index_select(x, 0, n), x.index_add(1, n, s.t()[:3].repeat(2, 1)[:5, :3])

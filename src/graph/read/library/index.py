@@ -18,23 +18,22 @@ def gather(x, dim, index, *, sparse_grad=False):
 
 
 # Rows of dims before `dims` are each their own; scatter's index may be smaller than its tensor in other dims.
-def scatter_into(x, dim, index, src, add):
+def scatter_into(x, dim, index, src, f):
     d = dim_of(x, dim)
     if x.ndim == 0:
-        return x + src if add else prim.convert(src, x.dtype)
+        return prim.reshape(scatter_into(prim.reshape(x, [1]), 0, prim.reshape(index, [1]), prim.reshape(src, [1]), f), [])
     for k in range(x.ndim):
         if k != d and index.shape[k] != x.shape[k]:  # the elements before the index's end, between the others
-            part = scatter_into(prim.slice(x, k, 0, index.shape[k], 1), d, index, src, add)
+            part = scatter_into(prim.slice(x, k, 0, index.shape[k], 1), d, index, src, f)
             return prim.concat([part, prim.slice(x, k, index.shape[k], None, 1)], k)
     src = prim.convert(src, x.dtype)
     for k in range(x.ndim):
         src = prim.slice(src, k, 0, index.shape[k], 1)
-    f = prim.scatter_add if add else prim.scatter
     return f(x, prim.convert(index, torch.int64), src, d)
 
 
-def aten_scatter_value(x, dim, index, value): return scatter_into(x, dim, index, full_like(index, value, dtype=x.dtype), False)
-def aten_scatter_src(x, dim, index, src): return scatter_into(x, dim, index, src, False)
+def aten_scatter_value(x, dim, index, value): return scatter_into(x, dim, index, full_like(index, value, dtype=x.dtype), prim.scatter)
+def aten_scatter_src(x, dim, index, src): return scatter_into(x, dim, index, src, prim.scatter)
 
 
 def scatter(x, dim, index, src, *, reduce=None):
@@ -43,7 +42,7 @@ def scatter(x, dim, index, src, *, reduce=None):
     return aten_scatter_src(x, dim, index, src) if isinstance(src, torch.Tensor) else aten_scatter_value(x, dim, index, src)
 
 
-def scatter_add(x, dim, index, src): return scatter_into(x, dim, index, src, True)
+def scatter_add(x, dim, index, src): return scatter_into(x, dim, index, src, prim.scatter_add)
 
 
 def index_select(x, dim, index):
@@ -168,17 +167,19 @@ def checked(index, n):
     return prim.gather(every, prim.convert(index, torch.int64), -1)
 
 
-# What comes to one place is compared pair by pair: sums and means only go by atomics.
+# Sums and extrema go by atomics; for products, what comes to one place is compared pair by pair.
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     d = dim_of(x, dim)
     ones, zeros_of = prim.full(index.shape, 1, x.dtype), prim.full(x.shape, 0, x.dtype)
-    hits = scatter_into(zeros_of, d, index, ones, True)
+    hits = scatter_into(zeros_of, d, index, ones, prim.scatter_add)
     if reduce == 'sum' or reduce == 'mean':
         base = x if include_self else prim.where(hits > 0, 0, x).to(x.dtype)
-        s = scatter_into(base, d, index, src, True)
+        s = scatter_into(base, d, index, src, prim.scatter_add)
         n = hits + 1 if include_self else prim.maximum(hits, 1)
         return s if reduce == 'sum' else s / n if prim.is_float(x.dtype) else prim.floordiv(s, n)
-    if reduce not in ('amax', 'amin', 'prod'):
+    if reduce == 'amax' or reduce == 'amin':
+        return scatter_extrema(x, d, index, src, reduce == 'amax', include_self)
+    if reduce != 'prod':
         prim.fail(f"scatter_reduce with reduce='{reduce}' is not known")
     x, i, src = transpose(x, d, -1), transpose(index, d, -1), transpose(src, d, -1)
     for k in range(x.ndim):
@@ -186,14 +187,23 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
         if k != x.ndim - 1 and i.shape[k] != x.shape[k]:
             prim.fail("scatter_reduce of an index that is smaller than its tensor is not supported")
     hit = unsqueeze(checked(i, x.shape[-1]), -2) == unsqueeze(arange(x.shape[-1]), 1)
-    none = 1 if reduce == 'prod' else -math.inf if reduce == 'amax' else math.inf
-    if not prim.is_float(x.dtype) and reduce != 'prod':
-        none = iinfo(x.dtype).min if reduce == 'amax' else iinfo(x.dtype).max
-    rows = prim.where(hit, unsqueeze(src, -2), none).to(x.dtype)
-    f = prod if reduce == 'prod' else amax if reduce == 'amax' else amin
-    y = prim.convert(f(rows, -1), x.dtype)
-    own = y * x if reduce == 'prod' else prim.maximum(x, y) if reduce == 'amax' else prim.minimum(x, y)
-    return transpose(own if include_self else prim.where(any(hit, -1), y, x), d, -1)
+    y = prim.convert(prod(prim.where(hit, unsqueeze(src, -2), 1).to(x.dtype), -1), x.dtype)
+    return transpose(y * x if include_self else prim.where(any(hit, -1), y, x), d, -1)
+
+
+# In 32 bits at least, as atomics are; a NaN is no number to compare with: where some come, is told apart.
+def scatter_extrema(x, d, index, src, most, include_self):
+    dtype = x.dtype if x.dtype in (torch.float32, torch.float64, torch.int32, torch.int64) else torch.float32 if prim.is_float(x.dtype) else torch.int32
+    y, src, is_float = prim.convert(x, dtype), prim.convert(src, dtype), prim.is_float(dtype)
+    none = (-math.inf if most else math.inf) if is_float else iinfo(dtype).min if most else iinfo(dtype).max
+    if not include_self:
+        counts = scatter_into(prim.full(x.shape, 0, torch.int32), d, index, prim.full(index.shape, 1, torch.int32), prim.scatter_add)
+        y = prim.where(counts > 0, none, y)
+    if is_float:
+        nans = scatter_into(prim.convert(y != y, torch.int32), d, index, prim.convert(src != src, torch.int32), prim.scatter_add)
+        y, src = prim.where(y != y, none, y), prim.where(src != src, none, src)
+    y = scatter_into(y, d, index, src, prim.scatter_max if most else prim.scatter_min)
+    return prim.convert(prim.where(nans > 0, math.nan, y) if is_float else y, x.dtype)
 
 
 def take(x, index): return aten_index(flatten(x), [index])
