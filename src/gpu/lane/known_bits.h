@@ -1,4 +1,4 @@
-/* lane_bits: which bits of a value are surely zero. Private to src/gpu/lane_*.c. */
+/* lane_bits: which bits of a value are surely zero. Private to src/gpu. */
 #ifndef NEREID_LANE_BITS_H
 #define NEREID_LANE_BITS_H
 

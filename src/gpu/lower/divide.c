@@ -11,8 +11,12 @@
  *
  * and M < 2^N. Where x is known not to be negative, the product is unsigned and nothing is added.
  *
+ * 64 bits of which 32 say it all (program ids, arguments of the kernel that are int32) are divided in 32: a division of
+ * 64 bits is a function of some 70 instructions.
+ *
  * f32's `/` is div.full (2 ulp), as in Triton; rounding=1 is IEEE's.
  */
+#include "gpu/lane/known_bits.h"
 #include "gpu/lower/lower.h"
 
 /* ---- floats ------------------------------------------------------------------------------------------------------ */
@@ -127,18 +131,47 @@ static LaneValue *quotient(Lower *l, const Op *op, LaneKind k, LaneValue *x, Lan
   return negative ? lane_2(b, LANE_SUB, k, constant_of(l, k, 0), q) : q;
 }
 
+/* The 32 bits that v, of 64, is an extension of, by its sign where that is not known to be clear; NULL: it may be more.
+ */
+static LaneValue *half_of(Lower *l, LaneValue *v, bool *positive) {
+  const uint64_t high = 0xffffffff80000000;
+  bool is_cvt = v->def && v->def->code == LANE_CVT && v->def->kind == LK_S32 && v->def->to == LK_S64;
+  *positive = (lane_zero_bits(v) & high) == high;
+  if (is_cvt) return v->def->in[0];
+  return *positive ? lane_cvt(&l->b, LK_S64, LK_S32, ROUND_DEFAULT, v) : NULL;
+}
+
+/* Makes 32 bits of x and y where the quotient and the remainder are the same in them: that is not so of -2^31 / -1. */
+static bool take_halves(Lower *l, const Op *op, LaneKind k, LaneValue **x, LaneValue **y) {
+  bool positive[2];
+  if (lane_kind_info[k].bits < 64) return false;
+  LaneValue *half[] = {half_of(l, *x, &positive[0]), half_of(l, *y, &positive[1])};
+  bool is_signed = dtype_is_signed(op->out[0]->type->dtype);
+  if (!half[0] || !half[1]) return false;
+  if (is_signed ? !positive[0] && !positive[1] : !positive[0] || !positive[1]) return false;
+  *x = half[0], *y = half[1];
+  return true;
+}
+
+static LaneValue *extended(Lower *l, LaneValue *v) { return lane_cvt(&l->b, LK_S32, LK_S64, ROUND_DEFAULT, v); }
+
 LaneValue *lower_divide(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y) {
+  if (take_halves(l, op, k, &x, &y)) return extended(l, quotient(l, op, LK_S32, x, safe_divisor(l, LK_S32, y)));
   LaneValue *q = quotient(l, op, k, x, safe_divisor(l, k, y));
   return lane_extend(&l->b, lane_kind_of(op->out[0]->type), q); /* -128 / -1 */
 }
 
 LaneValue *lower_remainder(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y) {
   LaneBuilder *b = &l->b;
+  LaneValue *rest;
   uint64_t d;
   bool positive = known_non_negative(op->in[0]) || !dtype_is_signed(op->out[0]->type->dtype);
+  bool halves = take_halves(l, op, k, &x, &y);
+  if (halves) k = LK_S32;
   y = safe_divisor(l, k, y);
   if (positive && lane_is_const(y, &d) &&
       !(d & (d - 1))) /* of negative divisors only the least is a power of two: x % it is x */
-    return lane_2(b, LANE_AND, lane_bits_kind(lane_kind_info[k].type), x, constant_of(l, k, d - 1));
-  return lane_2(b, LANE_SUB, k, x, lane_2(b, LANE_MUL, k, quotient(l, op, k, x, y), y));
+    rest = lane_2(b, LANE_AND, lane_bits_kind(lane_kind_info[k].type), x, constant_of(l, k, d - 1));
+  else rest = lane_2(b, LANE_SUB, k, x, lane_2(b, LANE_MUL, k, quotient(l, op, k, x, y), y));
+  return halves ? extended(l, rest) : rest;
 }

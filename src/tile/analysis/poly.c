@@ -292,16 +292,17 @@ static int atom_of_trip(PolySpace *s, const Op *loop) {
   return new_atom(s, (PolyAtom){.kind = ATOM_TRIP, .loop = loop, .sign = SIGN_INDEX, .divisible = 1});
 }
 
-static int atom_of_rem(PolySpace *s, const Poly *x, const Poly *y) {
+static int atom_of_rem(PolySpace *s, const Poly *x, const Poly *y, Dtype type) {
   for (int i = 0; i < s->atoms.n; i++) {
-    const PolyAtom *a = &s->atoms.at[i];
-    if (a->kind == ATOM_REM && poly_equal(a->x, x) && poly_equal(a->y, y)) return i;
+    PolyAtom *a = &s->atoms.at[i];
+    if (a->kind != ATOM_REM || !poly_equal(a->x, x) || !poly_equal(a->y, y)) continue;
+    if (dtype_bits(type) > dtype_bits(a->type)) a->type = type;
+    return i;
   }
   int64_t a = poly_divisible(s, x), b = poly_divisible(s, y);
-  bool is_static = poly_is_static(s, x);
-  return new_atom(
-      s, (PolyAtom){
-             .kind = ATOM_REM, .x = x, .y = y, .is_static = is_static, .sign = SIGN_KNOWN, .divisible = a < b ? a : b});
+  PolyAtom atom = {.kind = ATOM_REM, .x = x, .y = y, .type = type, .sign = SIGN_KNOWN, .divisible = a < b ? a : b};
+  atom.is_static = poly_is_static(s, x);
+  return new_atom(s, atom);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -410,7 +411,7 @@ static const Poly *of_remainder(PolySpace *s, const Op *op, const int *dims) {
       return fails(s, "it is wrapped, and where it starts is not known to be a multiple of its size");
     if (!poly_need(s, POLY_MULTIPLE, y, t->shape[d]) || !poly_need(s, POLY_AT_LEAST, y, 1))
       return fails(s, "it is wrapped at no multiple of its size");
-    if (start->count) start = of_atom(s, atom_of_rem(s, start, y));
+    if (start->count) start = of_atom(s, atom_of_rem(s, start, y, t->dtype));
     return poly_add(s, start, of_atom(s, atom_of_index(s, dims[d])));
   }
   return opaque(s, op->out[0]);
@@ -521,8 +522,8 @@ static Value *build_atom(PolySpace *s, Builder *b, const PolyAtom *a, int64_t *f
       v = top ? again(b, a->value, map_create(s->cx->arena, false)) : a->value;
       return build_convert(b, v, t);
     case ATOM_TRIP: return build_trip(b, a->loop, factor, t);
-    case ATOM_REM: /* x may not fit t, the remainder does */
-      v = build_binary(b, OP_REM, poly_build(s, b, a->x, DT_I64, top), poly_build(s, b, a->y, DT_I64, top));
+    case ATOM_REM: /* x may not fit t, the remainder does; it fits the type in which the kernel computes it */
+      v = build_binary(b, OP_REM, poly_build(s, b, a->x, a->type, top), poly_build(s, b, a->y, a->type, top));
       return build_convert(b, v, t);
     case ATOM_INDEX: break;
   }

@@ -25,7 +25,8 @@ typedef struct PolyAtom {
   Value *value;      /* VALUE */
   int dim;           /* INDEX */
   const Op *loop;    /* TRIP */
-  const Poly *x, *y; /* REM: of scalars; y is static */
+  const Poly *x, *y; /* REM: of scalars, neither negative; y is static */
+  Dtype type;        /* REM: in which the kernel computes x */
 } PolyAtom;
 
 enum { POLY_TERMS = 24, POLY_DEGREE = 6 };

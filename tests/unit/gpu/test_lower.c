@@ -82,10 +82,9 @@ static void test_division_of_wrapped(void **state) {
       {DT_I16, "i16", "abs %x"}, {DT_I32, "i32", "abs %x"}, {DT_I32, "i32", "and %x, %low"},
       {DT_I32, "i32", "max %x, %k"}, {DT_I64, "i64", "and %x, %low"}};
   /* clang-format on */
-  static const char *const lines[] = {"div %w, %d", "rem %w, %d", "rem %w, %p",
-                                      "div %w, %p", "div %v, %d", "div %v, %y"};
+  static const char *const ops[] = {"div %w, %d", "rem %w, %d", "rem %w, %p", "div %w, %p", "div %v, %d", "div %v, %y"};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) {
       char before[1000];
       const char *t = rows[i].name;
       int bits = dtype_bits(rows[i].t);
@@ -95,12 +94,11 @@ static void test_division_of_wrapped(void **state) {
                "  %%m = %s : %s[1024]\n  %%w = mul %%m, %%k : %s[1024]\n  %%v = add %%m, %%low : %s[1024]\n",
                t, (long long)(((uint64_t)1 << (bits - 1)) - 1), t, t, t, rows[i].first, t, t, t);
       for (int target = 0; target < TARGETS; target++)
-        check_elementwise(before, lines[k], (Dtype[]){rows[i].t, rows[i].t}, 2, rows[i].t, 1024, 4, targets[target], 0,
+        check_elementwise(before, ops[k], (Dtype[]){rows[i].t, rows[i].t}, 2, rows[i].t, 1024, 4, targets[target], 0,
                           i + k + 1);
     }
 }
 
-/* By constants: every small one, powers of two and their neighbours, the ends. */
 /* Many quotients by one number: of any size, and by what is none. */
 static void test_division_by_one(void **state) {
   static const float by[] = {3,      -0.7f,  1e-40f, -3e-39f, 0x1p-126f, 0x1p126f, 1e38f,
@@ -125,6 +123,7 @@ static void test_division_by_one(void **state) {
   }
 }
 
+/* By constants: every small one, powers of two and their neighbours, the ends. */
 static void test_division_by_constants(void **state) {
   /* clang-format off */
   static const int64_t by[] = {1, -1, 2, -2, 3, -3, 5, 6, 7, -7, 9, 10, 11, 12, 16, -16, 25, 100, 125, 127, -128, 255,
@@ -140,6 +139,20 @@ static void test_division_by_constants(void **state) {
     check_elementwise(line, "div %x, %c", &t, 1, t, 256, 1, "sm_90a", 0, i + 3);
     check_elementwise(line, "rem %x, %c", &t, 1, t, 256, 1, "sm_90a", 0, i + 4);
   }
+}
+
+/* 64 bits that are extended from 32: where both may be negative, -2^31 / -1 takes more than 32. */
+static void test_division_of_halves(void **state) {
+  static const char before[] =
+      "  %low = const {value=2147483647} : i32[512]\n  %xp = and %x, %low : i32[512]\n  %yp = and %y, %low : i32[512]\n"
+      "  %u = convert %x : i64[512]\n  %v = convert %y : i64[512]\n  %up = convert %xp : i64[512]\n"
+      "  %vp = convert %yp : i64[512]\n  %least = not %low : i32[512]\n"
+      "  %m = convert %least : i64[512]\n  %all = or %x, %y : i32[512]\n  %n = or %all, %least : i32[512]\n"
+      "  %w = convert %n : i64[512]\n";
+  static const char *const ops[] = {"div %u, %v", "div %m, %w", "div %up, %v", "div %u, %vp", "div %up, %vp",
+                                    "rem %u, %v", "rem %m, %w", "rem %up, %v", "rem %u, %vp", "rem %up, %vp"};
+  for (int i = 0; i < 10; i++)
+    check_elementwise(before, ops[i], (Dtype[]){DT_I32, DT_I32}, 2, DT_I64, 512, 4, "sm_90a", 0, 5);
 }
 
 static void test_shifts(void **state) {
@@ -853,6 +866,7 @@ int main(void) {
       cmocka_unit_test(test_division_by_one),
       cmocka_unit_test(test_division_of_wrapped),
       cmocka_unit_test(test_division_by_constants),
+      cmocka_unit_test(test_division_of_halves),
       cmocka_unit_test(test_shifts),
       cmocka_unit_test(test_float_arithmetic),
       cmocka_unit_test(test_bools),
