@@ -21,7 +21,7 @@ typedef struct AotTarget {
   const char *name;     /* "sm_90a", "cpu:x86-64-v3" */
   const GpuTarget *gpu; /* NULL: cpu */
   bool keeps_ptx;
-  bool is_added; /* by us, for later GPUs: a kernel that cannot be compiled for it has none */
+  bool is_added;     /* by us, for later GPUs: a kernel that cannot be compiled for it has none */
   const char *march; /* cpu: as cpu_compile_for takes it */
   int machine, feature_count;
   const char *features[PROCESSOR_MOST_FEATURES];
