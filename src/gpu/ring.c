@@ -58,8 +58,8 @@ Value *ring_map(Builder *b, const RegularTile *box) {
 }
 
 Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load) {
-  Op *read =
-      build_op(b, ring->def->own ? OP_RING_LOAD : OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);
+  bool loads = ring->def->own || ring->def->dim_count == 1;
+  Op *read = build_op(b, loads ? OP_RING_LOAD : OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);
   read->out[0]->name = load->out[0]->name;
   return read->out[0];
 }

@@ -21,7 +21,7 @@ void ring_note_stages(Func *f, const GpuOptions *o, int64_t stages, int64_t slot
 Value *ring_map(Builder *b, const RegularTile *box);
 void ring_require(Builder *b, PolySpace *s); /* the conditions of a reading, for a launch to check */
 /* The tile in a slot, for the load's. */
-Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load);
+Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load); /* of rings of threads and rows: in registers */
 void ring_full(Builder *b, Value *ring, RingPlace at); /* waits for the tile that tensor maps bring there */
 
 /* Bytes beside rings that stay while the function stores: for what is stored, on its way to its layout. */

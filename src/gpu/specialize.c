@@ -25,6 +25,9 @@
  * launch must show that these lie apart (gpu/disjoint.h; of stores and atomics in the loops themselves
  * gpu/box_apart.h). Else it stays whole, and says why.
  *
+ * Tiles of one dim that such a loop loads for its threads (a statistic of each row) come the same way, where a launch
+ * need not check anything for their sake: the loop does not wait for memory then.
+ *
  * Tiles that a program loads once, for the products of its loops (the queries of attention), come likewise, in rings of
  * a slot or two: of the next program while this one ends.
  *
@@ -44,7 +47,11 @@ static bool plan(Specialize *p) {
   if (f->num_warps % 4 || f->num_warps > 16) return specialize_refuse(p, "its warps are no warpgroups");
   if (f->num_stages < 2) return specialize_refuse(p, "num_stages is 1");
   if (f->instrument || p->o->list) return specialize_refuse(p, "it is timed, or its programs are listed");
-  return specialize_find(p) && specialize_can_slice(p) && specialize_choose_rings(p);
+  if (!specialize_find(p)) return false;
+  specialize_take_rows(p);
+  if (specialize_can_slice(p) && specialize_choose_rings(p)) return true;
+  specialize_drop_rows(p);
+  return specialize_can_slice(p) && specialize_choose_rings(p);
 }
 
 /* Whether all its dots are in flight while it goes on: it does nothing beside. */

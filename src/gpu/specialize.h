@@ -16,6 +16,7 @@ enum {
   MAX_SINGLES = 4,
   MAX_GROUPS = MAX_LOOPS + MAX_SINGLES,
   MAX_MAPS = 8,
+  MAX_ROW_BYTES = 1024,
   MAX_WRITES = 4,
   MAX_READS = 8,
   MAX_OTHERS = 16,
@@ -28,6 +29,7 @@ typedef struct Ring {
   RegularTile *box;
   Value *handle, *map;
   bool is_ahead; /* its tiles are waited for an iteration earlier */
+  bool is_row;   /* its tiles have one dim, and threads read them */
 } Ring;
 
 /* Loops whose tiles are alike take turns with the same rings. */
@@ -77,6 +79,9 @@ typedef struct Specialize {
 bool specialize_refuse(Specialize *p, const char *why); /* false; of several reasons the first counts */
 /* Fills loops and singles. */
 bool specialize_find(Specialize *p);
+/* Rings for tiles of one dim, too, which the loops load for their threads; and without these. */
+void specialize_take_rows(Specialize *p);
+void specialize_drop_rows(Specialize *p);
 bool specialize_is_tile(const Loop *l, const Value *v); /* v is one of the loop's tiles, or a transpose of one */
 /* Whether what says which tiles come is made of scalars that no memory decides. */
 bool specialize_can_slice(Specialize *p);

@@ -247,11 +247,47 @@ static bool loops_can_be_apart(Specialize *p) {
              : specialize_refuse(p, "a loop of products writes, and how far its tiles reach a launch does not know");
 }
 
+/* Whether some launches of other sizes cannot make its map: what is aligned, or divides, is not known. */
+static bool is_conditional(const RegularTile *box) {
+  bool any = false;
+  for (int i = 0; i < (int)box->space->conditions.n; i++) any |= box->space->conditions.at[i].need != POLY_AT_LEAST;
+  return any;
+}
+
+/* A tile of one dim that the loop loads. */
+static void take_row(Specialize *p, Loop *l, Op *load) {
+  const char *why;
+  const Type *t = load->out[0]->type;
+  int64_t bytes = t->rank == 1 && !t->ptr ? type_numel(t) * type_elem_bytes(t) : 0;
+  if (bytes < 64 || bytes > MAX_ROW_BYTES || type_numel(t) > 256 || l->ring_count == MAX_RINGS) return;
+  RegularTile *box = p->map_count + p->write_count < MAX_MAPS ? regular_tile(p->f, load, &why) : NULL;
+  if (!box || box->dims[0].dim != 0 || is_conditional(box) || (p->write_count && !box_end(p->f, box))) return;
+  l->rings[l->ring_count++] = (Ring){.load = load, .box = box, .is_row = true};
+  p->map_count++;
+}
+
+void specialize_take_rows(Specialize *p) {
+  for (int i = 0; i < p->loop_count && !p->after_stores && !gpu_leaves_out(p->o, "row_rings"); i++)
+    for (Op *op = p->loops[i].op->body[0]->first; op; op = op->next)
+      if (op->code == OP_LOAD && !is_ring(p, op)) take_row(p, &p->loops[i], op);
+  p->read_count = 0;
+  find_reads(p);
+}
+
+void specialize_drop_rows(Specialize *p) {
+  for (int i = 0; i < p->loop_count; i++)
+    for (Loop *l = &p->loops[i]; l->ring_count && l->rings[l->ring_count - 1].is_row; p->map_count--) l->ring_count--;
+  p->read_count = p->group_count = 0;
+  memset(p->groups, 0, sizeof p->groups);
+  find_reads(p);
+  p->needed = map_create(p->f->cx->arena, false);
+  p->why = NULL;
+}
+
 bool specialize_find(Specialize *p) {
   if (!take_block(p, p->f->body)) return false;
   if (!p->loop_count) return specialize_refuse(p, "it has no loop of products");
   choose_singles(p);
-  find_reads(p);
   if (!loops_can_be_apart(p)) return false;
   if (!p->after_stores || can_be_apart(p)) return true;
   return specialize_refuse(p, "it writes before it loads tiles, and that may be what it loads");

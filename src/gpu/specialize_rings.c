@@ -125,8 +125,9 @@ static int64_t stages_of(const Specialize *p, const Loop *l) {
 }
 
 bool specialize_choose_rings(Specialize *p) {
-  int64_t stages = 0, bytes = 0,
-          room = p->o->target->shared_bytes - p->o->target->budgets->beside_rings - other_bytes(p);
+  const GpuBudgets *budgets = p->o->target->budgets;
+  int64_t stages = 0, bytes = 0, rows = 0,
+          room = p->o->target->shared_bytes - budgets->beside_rings - other_bytes(p);
   for (int i = 0; i < p->loop_count; i++) {
     Loop *l = &p->loops[i];
     int64_t asked = stages_of(p, l);
@@ -140,7 +141,7 @@ bool specialize_choose_rings(Specialize *p) {
     g->tracks = l->ahead ? 2 : 1;
     for (int k = 0; k < l->ring_count; k++) {
       const Type *t = l->rings[k].load->out[0]->type;
-      g->bytes += type_numel(t) * type_elem_bytes(t);
+      *(l->rings[k].is_row ? &rows : &g->bytes) += type_numel(t) * type_elem_bytes(t);
     }
     bytes += g->bytes;
   }
@@ -153,8 +154,9 @@ bool specialize_choose_rings(Specialize *p) {
     room -= p->groups[p->group_count - 1].bytes;
   }
   int64_t slots = stages + 1;
-  if (slots > p->o->target->budgets->ring_slots) slots = p->o->target->budgets->ring_slots;
+  if (slots > budgets->ring_slots) slots = budgets->ring_slots;
   if (slots > room / bytes) slots = room / bytes;
+  if (slots * rows > budgets->beside_rings * 3 / 4) return specialize_refuse(p, "its rows take too much");
   for (int i = 0; i < loops; i++) p->groups[i].slots = (int)slots;
   room -= slots * bytes;
   for (int i = 0; i < p->single_count; i++) { /* the next one, of a loop around, comes before this one is free */
@@ -283,6 +285,30 @@ static void put_ahead(Specialize *p, Loop *l, RingPlace first, RingPlace next) {
   if (use) op_remove(dot);
 }
 
+static bool uses(const Op *op, const Value *v) {
+  stack_guard();
+  for (int i = 0; i < op->in_count; i++)
+    if (op->in[i] == v || (op->in[i]->def && op->in[i]->def->code == OP_TRANS && op->in[i]->def->in[0] == v))
+      return true;
+  for (int i = 0; i < 2; i++)
+    for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next)
+      if (uses(inner, v)) return true;
+  return false;
+}
+
+/* Threads read it where they first take it, and say at the iteration's end that they have. */
+static void put_row(Specialize *p, Loop *l, Ring *r, RingPlace at) {
+  Op *load = r->load, *first = load->next;
+  Builder copies = {.func = p->f, .block = load->block, .before = load, .span = load->span};
+  build_copy(p, &copies, r, at, false);
+  while (first != load->block->last && !uses(first, load->out[0])) first = first->next;
+  Builder here = {.func = p->f, .block = load->block, .before = first, .span = load->span};
+  ring_full(&here, r->handle, at);
+  value_replace(load->out[0], ring_read(&here, r->handle, at.slot, load));
+  Builder end = {.func = p->f, .block = load->block, .before = load->block->last, .span = l->op->span};
+  free_slot(&end, r, at.slot);
+}
+
 static void put_rings(Specialize *p, Loop *l) {
   Func *f = p->f;
   Group *g = &p->groups[l->group];
@@ -299,6 +325,10 @@ static void put_rings(Specialize *p, Loop *l) {
     Op *last = last_use(l, r->load->out[0], &async);
     Builder here = {.func = f, .block = body, .before = r->load, .span = r->load->span};
     RingPlace own = at[r->is_ahead];
+    if (r->is_row) {
+      put_row(p, l, r, own);
+      continue;
+    }
     build_copy(p, &here, r, own, false);
     ring_full(&here, r->handle, r->is_ahead ? next : own);
     value_replace(r->load->out[0], ring_read(&here, r->handle, own.slot, r->load));
@@ -317,17 +347,6 @@ static void put_rings(Specialize *p, Loop *l) {
   for (int i = 0; i < l->ring_count; i++)
     if (l->rings[i].is_ahead) build_copy(p, &after, &l->rings[i], g->at[1], true);
   g->at[1] = ring_next(&after, g->slots, g->at[1]);
-}
-
-static bool uses(const Op *op, const Value *v) {
-  stack_guard();
-  for (int i = 0; i < op->in_count; i++)
-    if (op->in[i] == v || (op->in[i]->def && op->in[i]->def->code == OP_TRANS && op->in[i]->def->in[0] == v))
-      return true;
-  for (int i = 0; i < 2; i++)
-    for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next)
-      if (uses(inner, v)) return true;
-  return false;
 }
 
 /* It is free after the last operation beside it that takes it, or holds one that does. */

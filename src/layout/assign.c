@@ -297,7 +297,9 @@ static void assign_op(Chooser *c, Op *op) {
       give_all(op, wanted(c, op->out[0]));
       return;
     case OP_RING_READ: give_all(op, wanted(c, op->out[0])); return;
-    case OP_RING_LOAD: give_all(op, own_layout(c, op->in[0]->def)); return;
+    case OP_RING_LOAD:
+      give_all(op, op->in[0]->def->own ? own_layout(c, op->in[0]->def) : wanted(c, op->out[0]));
+      return;
     case OP_HISTOGRAM: {
       const Layout *l = first_held(c, op, NULL);
       take_all(c, op, l ? l : layout_default(c->cx, op->in[0]->type, c->num_warps));

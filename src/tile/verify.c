@@ -335,7 +335,7 @@ static void check_map(Verifier *v, const Op *op) {
 
 static void check_tensor_map(Verifier *v, const Op *op) {
   int rank = op->dim_count;
-  if (rank < 2 || rank > 5 || op->in_count != 2 * rank) bad(v, op, "%d operands for %d dims", op->in_count, rank);
+  if (rank < 1 || rank > 5 || op->in_count != 2 * rank) bad(v, op, "%d operands for %d dims", op->in_count, rank);
   const Type *t = in(op, 0);
   if (t->ptr != 1 || t->rank) bad(v, op, "operand 0 is %s, not a pointer", show(v, t));
   for (int i = 1; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I64));
@@ -357,9 +357,9 @@ static void check_tensor_copy(Verifier *v, const Op *op) {
   for (int i = 4; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
   const Op *ring = op->in[1]->def;
   int inner = (int)ring->inner;
-  bool same =
-      in(op, 0)->dtype == in(op, 1)->dtype && map->dims[0] == ring->dims[inner] && map->dims[1] == ring->dims[!inner];
-  for (int i = 2; i < map->dim_count; i++) same &= map->dims[i] == 1;
+  bool same = in(op, 0)->dtype == in(op, 1)->dtype && map->dims[0] == ring->dims[inner];
+  if (ring->dim_count == 2) same &= map->dim_count > 1 && map->dims[1] == ring->dims[!inner];
+  for (int i = ring->dim_count; i < map->dim_count; i++) same &= map->dims[i] == 1;
   if (!same) bad(v, op, "the map's tile is not the ring's");
 }
 
@@ -391,7 +391,8 @@ static void check_ring(Verifier *v, const Op *op) {
       const Type *t = out(op, 0);
       if (t->ptr != 1 || t->rank) bad(v, op, "the result is %s, not a pointer", show(v, t));
       if (op->slots < 1 || op->slots > 64) bad(v, op, "%lld slots", (long long)op->slots);
-      if ((op->dim_count != 2 && !op->own) || op->inner < 0 || op->inner > 1) bad(v, op, "a tile has two dims");
+      if ((op->dim_count != 2 && op->dim_count != 1 && !op->own) || op->inner < 0 || op->inner >= op->dim_count)
+        bad(v, op, "a tile has two dims, or one");
       break;
     }
     case OP_RING_READ:
@@ -405,7 +406,7 @@ static void check_ring(Verifier *v, const Op *op) {
       bool fits = tile->rank == ring->dim_count && tile->ptr == at && tile->dtype == in(op, at)->dtype;
       for (int d = 0; d < tile->rank && fits; d++) fits = tile->shape[d] == ring->dims[d];
       if (!fits) bad(v, op, "%s is no tile of %s", show(v, tile), show(v, in(op, at)));
-      if (!at && (op->code == OP_RING_LOAD) != (ring->own != 0)) bad(v, op, "threads do not read what they copied");
+      if (op->code == OP_RING_READ && (ring->own || ring->dim_count != 2)) bad(v, op, "no product takes such a tile");
       if (at && op->in_count > 3) need_mask(v, op, 3, tile);
       break;
     }

@@ -180,6 +180,7 @@ static bool walk_address(Lower *l, const Place *p, const Walk *w, const Layout *
   uint32_t offset = sum_of(w->reg, w->reg_bits, r) << p->shift, common = offset & w->thread_bits;
   LaneValue *thread = common ? lane_2(b, LANE_XOR, LK_B32, w->thread, lane_const(b, LT_B32, common)) : w->thread;
   *address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), thread);
+  if (p->begin) *address = lane_2(b, LANE_ADD, LK_S32, *address, p->begin);
   *imm = (int64_t)(offset ^ common);
   return true;
 }
@@ -198,7 +199,8 @@ static bool walk_squares(Lower *l, const Place *p, const Layout *layout, Walk *w
   int low_bits = p->map.out_bits - p->part_bits, threads = layout->lane_bits + layout->warp_bits;
   uint32_t low = low_bits >= 32 ? ~0u : (1u << low_bits) - 1;
   bool index = p->kind == LK_S32 || p->kind == LK_U32; /* an address may come of it: reports do not follow squares */
-  if (l->divergent || w->threads_differ || p->kind == LK_PRED || index || layout_copies(layout) & 31) return false;
+  if (l->divergent || w->threads_differ || p->begin || p->kind == LK_PRED || index || layout_copies(layout) & 31)
+    return false;
   for (int i = 0; i < w->reg_bits; i++) {
     bits.reg[i] = w->reg[i] << p->shift;
     bits.apart |= (uint32_t)(w->reg_part[i] != 0) << i;
@@ -275,13 +277,12 @@ void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *
 }
 
 void lower_place_copy(Lower *l, const Place *p, LaneValue *const *pointers, LaneValue *const *masks,
-                      const Layout *layout, int vector, LaneValue *begin) {
+                      const Layout *layout, int vector) {
   Walk w = walk_make(l, p, layout);
   LaneValue *address, *mine;
   int64_t imm;
   for (int r = 0; r < 1 << w.reg_bits; r += vector) {
     walk_address(l, p, &w, layout, r, 0, &address, &imm, &mine);
-    if (begin) address = lane_2(&l->b, LANE_ADD, LK_S32, address, begin);
     lane_cp_async(&l->b, vector << p->shift, address, imm, p->buffer, pointers[r], masks ? masks[r] : NULL);
   }
 }

@@ -2,7 +2,8 @@
  *
  * A tile lies as products want it, whichever way they take it: in rows along its inner dim, of 128 bytes at most (then
  * come the next 128 bytes of all rows), with places of 16 bytes xor'ed with the row's number (lower/mma.c,
- * lower/wgmma.c). A ring of the threads' own holds what each of them copied, for itself alone.
+ * lower/wgmma.c). Tiles of one dim lie as they are, and threads read them (ring_load). A ring of the threads' own holds
+ * what each of them copied, for itself alone.
  */
 #include "gpu/lower/ring.h"
 
@@ -92,7 +93,8 @@ static void make_ring(Lower *l, const Op *op) {
   Readers readers = {.l = l, .ring = op->out[0]};
   tile_walk(l->f->body, find_readers, &readers);
   bool singly = !r->tensor && (shift == 3 || (shift == 2 && readers.across && !readers.groups));
-  F2Map map = lower_tile_map(op->dims, (int)op->inner, shift, singly);
+  F2Map map = op->dim_count == 1 ? f2_identity(log2_floor(op->dims[0]))
+                                 : lower_tile_map(op->dims, (int)op->inner, shift, singly);
   r->place = (Place){.kind = kind, .shift = shift, .map = map};
   r->bytes = 1 << (map.out_bits + r->place.shift);
   r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->slots, 1024);
@@ -123,10 +125,18 @@ static void copy_own(Lower *l, const Op *op, const Ring *r) {
                   masks ? masks[i] : NULL);
 }
 
-static void load_own(Lower *l, const Op *op) {
+static void load(Lower *l, const Op *op) {
   const Ring *r = l->rings[op->in[0]->id];
   int n = lower_count(op->out[0]);
-  LaneValue **out = lower_array(l, n), *begin = own_begin(l, r, op->in[1]);
+  LaneValue **out = lower_array(l, n);
+  if (!r->own) {
+    Place place = r->place;
+    place.begin = lower_slot_begin(l, r, op->in[1]);
+    lower_place_read(l, &place, out, op->out[0]->layout, 0);
+    lower_set(l, op->out[0], out);
+    return;
+  }
+  LaneValue *begin = own_begin(l, r, op->in[1]);
   for (int i = 0; i < n; i += r->own)
     lower_vector_load(l, r->place.kind, r->own, begin, own_offset(l, r, i), r->place.buffer, NULL, out + i);
   lower_set(l, op->out[0], out);
@@ -145,8 +155,9 @@ static void copy_tile(Lower *l, Op *op) {
   }
   LaneValue *elected = lower_elected_thread(l, ptr->layout);
   LaneOp *branch = elected ? lane_if(&l->b, elected, false, 0, NULL) : NULL;
-  lower_place_copy(l, &r->place, lower_get(l, ptr), mask ? lower_get(l, mask) : NULL, ptr->layout, vector,
-                   lower_slot_begin(l, r, op->in[2]));
+  Place place = r->place;
+  place.begin = lower_slot_begin(l, r, op->in[2]);
+  lower_place_copy(l, &place, lower_get(l, ptr), mask ? lower_get(l, mask) : NULL, ptr->layout, vector);
   if (!branch) return;
   lane_yield(&l->b, 0, NULL);
   lane_enter(&l->b, branch, 1);
@@ -187,6 +198,7 @@ static bool is_tensor(const Lower *l, const Value *ring) {
 /* By products of warps, and by threads for those of warpgroups, which are the asynchronous unit's. */
 static void find_loads(Op *op, void *arg) {
   Loaded *s = arg;
+  if (op->code == OP_RING_LOAD) s->any |= s->ring ? op->in[0] == s->ring : is_tensor(s->l, op->in[0]);
   for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
     const Op *read = lower_ring_read(op->in[k]);
     if (!read || (s->ring ? read->in[0] != s->ring : !is_tensor(s->l, read->in[0]))) continue;
@@ -225,7 +237,7 @@ void lower_ring(Lower *l, Op *op) {
   switch (op->code) {
     case OP_RING: make_ring(l, op); break;
     case OP_RING_COPY: copy_tile(l, op); break;
-    case OP_RING_LOAD: load_own(l, op); break;
+    case OP_RING_LOAD: load(l, op); break;
     case OP_RING_COMMIT:
       if (has_copies(l)) lane_simple(&l->b, LANE_CP_COMMIT, 0, -1);
       break;

@@ -7,18 +7,22 @@
  *
  *     tile of 64 by 128 f16     rows of 128 bytes, two panels: boxes of 64 by 64, at 0 and 8192
  *
+ * A tile of one dim lies as it is: boxes of 256 elements, whose places are not xor'ed.
+ *
  * mbarriers are made at the kernel's beginning, and live to its end.
  */
 #include "gpu/lower/ring.h"
 #include "gpu/disjoint.h"
 #include "gpu/launch_plan.h"
 
-enum { BAR_BYTES = 8, SLOT_BARS = 2 * BAR_BYTES, EMPTY = BAR_BYTES, MOST_ROWS = 256, ROW_BYTES = 128 };
+enum { BAR_BYTES = 8, SLOT_BARS = 2 * BAR_BYTES, EMPTY = BAR_BYTES, MOST_ROWS = 256, MOST_COLUMNS = 256, ROW_BYTES = 128 };
 
-static int rows_of_box(const Op *map) { return map->dims[1] < MOST_ROWS ? (int)map->dims[1] : MOST_ROWS; }
+static int64_t rows_of_tile(const Op *map) { return map->dim_count > 1 ? map->dims[1] : 1; }
+
+static int rows_of_box(const Op *map) { return rows_of_tile(map) < MOST_ROWS ? (int)rows_of_tile(map) : MOST_ROWS; }
 
 static int columns_of_box(const Op *map) {
-  int most = ROW_BYTES / dtype_bytes(map->in[0]->type->dtype);
+  int most = rows_of_tile(map) == 1 ? MOST_COLUMNS : ROW_BYTES / dtype_bytes(map->in[0]->type->dtype);
   return map->dims[0] < most ? (int)map->dims[0] : most;
 }
 
@@ -58,7 +62,8 @@ static void add_map(Lower *l, const Op *op) {
     columns = 1 << box.columns, rows = 1 << box.rows;
   }
   int span = columns * dtype_bytes(t);
-  *m = (GpuMapPlan){.dtype = t, .rank = (uint8_t)rank, .swizzle = (uint8_t)(span < 32 ? 0 : log2_floor(span) - 4)};
+  int swizzle = span < 32 || span > ROW_BYTES || rows_of_tile(op) == 1 ? 0 : log2_floor(span) - 4;
+  *m = (GpuMapPlan){.dtype = t, .rank = (uint8_t)rank, .swizzle = (uint8_t)swizzle};
   m->base = plan_value(l, op, op->in[0]);
   for (int i = 0; i < rank; i++) {
     m->box[i] = (uint16_t)(i == 0 ? columns : i == 1 ? rows : 1);
@@ -251,9 +256,10 @@ static void begin_copies(Lower *l, const Op *op, const LowerRing *r) {
   for (int i = 0; i < rank; i++) to[i] = lower_get(l, op->in[4 + i])[0];
   LaneValue *column = to[0], *row = to[1];
   for (int p = 0; p < map->dims[0] / columns; p++)
-    for (int k = 0; k < map->dims[1] / rows; k++) {
-      int64_t offset = (int64_t)(p * map->dims[1] + k * rows) * columns * size;
-      to[0] = plus(l, column, p * columns), to[1] = plus(l, row, k * rows);
+    for (int k = 0; k < rows_of_tile(map) / rows; k++) {
+      int64_t offset = (int64_t)(p * rows_of_tile(map) + k * rows) * columns * size;
+      to[0] = plus(l, column, p * columns);
+      if (rank > 1) to[1] = plus(l, row, k * rows);
       lane_tensor(b, LANE_TENSOR_LOAD, rank, at, offset, r->place.buffer, bar, lower_get(l, op->in[0])[0], to);
     }
   lane_yield(b, 0, NULL);
@@ -300,12 +306,34 @@ static void wait_for(Lower *l, const Op *op, int which) {
   lane_mbar(&l->b, LANE_MBAR_WAIT, bar, which, r->bars, lower_get(l, op->in[2])[0]);
 }
 
+typedef struct Reads {
+  int buffer;
+  bool any;
+} Reads;
+
+static void find_read(LaneOp *op, void *arg) {
+  Reads *r = arg;
+  r->any |= op->code == LANE_LD && op->buffer == r->buffer;
+}
+
+/* Whether a fence stands behind the last read of the ring here. */
+static bool is_fenced(const LaneBuilder *b, const LowerRing *r) {
+  Reads reads = {r->place.buffer, false};
+  for (LaneOp *op = b->block->last; op && !reads.any; op = op->prev) {
+    if (op->code == LANE_FENCE_PROXY) return true;
+    find_read(op, &reads);
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) lane_walk(op->body[i], find_read, &reads);
+  }
+  return false;
+}
+
 /* A warp's lanes have all read before one of them says so. */
 static void free_slot(Lower *l, const Op *op) {
   LaneBuilder *b = &l->b;
   const LowerRing *r = lower_ring_of(l, op->in[0]);
   LaneValue *bar = bars_of(l, r, lower_get(l, op->in[1])[0]);
-  if (lower_ring_is_loaded(l, op->in[0])) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
+  if (lower_ring_is_loaded(l, op->in[0]) && !is_fenced(b, r)) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(b, true);
   LaneValue *one = lane_setp(b, CMP_EQ, LK_S32, l->lane, lane_i32(b, 0));
   lane_mbar(b, LANE_MBAR_ARRIVE, bar, EMPTY, r->bars, NULL)->guard = one;
