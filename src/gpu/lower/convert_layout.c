@@ -127,6 +127,9 @@ typedef struct Walk {
   /* an access has 2^vector_bits registers: r, r ^ vector[0], r ^ vector[1], ... */
   int vector_bits;
   uint32_t vector[4];
+  /* lanes for which swap is true write registers r ^ swapped where others write r (spread_lanes); NULL: none do */
+  LaneValue *swap;
+  int swapped;
 } Walk;
 
 static Walk walk_make(Lower *l, const Place *p, const Layout *layout) {
@@ -162,6 +165,54 @@ static uint32_t sum_of(const uint32_t *columns, int bits, int x) {
   uint32_t y = 0;
   for (int i = 0; i < bits; i++) y ^= x >> i & 1 ? columns[i] : 0;
   return y;
+}
+
+/* Takes from x what the rows of `span` have; 0: it is a sum of them. */
+static uint32_t reduce_by(const uint32_t *span, int count, uint32_t x) {
+  for (int i = 0; i < count; i++)
+    if ((x ^ span[i]) < x) x ^= span[i];
+  return x;
+}
+
+static int add_to_span(uint32_t *span, int count, uint32_t x) {
+  x = reduce_by(span, count, x);
+  if (!x) return count;
+  int at = count;
+  for (; at && span[at - 1] < x; at--) span[at] = span[at - 1];
+  span[at] = x;
+  return count + 1;
+}
+
+/* Lanes that write at once (128 bytes go together) should meet no bank twice. Where two of their bits move an element
+ * by the same banks, and a bit of the register's number by others, the lanes that have one of the two write the register
+ * with that bit's other value first. The map is the copy engine's (rows of 128 bytes, xor'ed), or swizzle.c would have
+ * chosen a better one:
+ *
+ *     8 bytes a lane, 4 lanes a row: banks +8, +16; of rows +16, +32. Odd rows write their half of +64 first. */
+static void spread_lanes(Lower *l, const Place *p, const Layout *layout, Walk *w) {
+  enum { BANKS = 128 };
+  int bytes = 1 << (w->vector_bits + p->shift), at_once = 0, count = 0, twice = -1;
+  int threads = layout->lane_bits + layout->warp_bits;
+  uint32_t columns[F2_MAX], span[5];
+  if (bytes < 4 || p->part_bits || p->kind == LK_PRED) return;
+  while (at_once < 5 && bytes << at_once < BANKS) at_once++;
+  for (int i = 0; i < threads; i++) {
+    columns[i] = f2_apply(&p->map, layout->basis[layout->reg_bits + i]) << p->shift;
+    if (i >= at_once || !columns[i]) continue;
+    int before = count;
+    count = add_to_span(span, count, columns[i] % BANKS / (uint32_t)bytes);
+    if (count == before) twice = i;
+  }
+  for (int r = 0; r < w->reg_bits && twice >= 0; r++) {
+    uint32_t moves = w->reg[r] << p->shift;
+    if (moves % (uint32_t)bytes || !reduce_by(span, count, moves % BANKS / (uint32_t)bytes)) continue;
+    columns[twice] ^= moves;
+    w->thread = lower_linear(l, threads, columns, l->tid);
+    w->thread_bits |= moves;
+    w->swap = lower_thread_bit(l, twice);
+    w->swapped = 1 << r;
+    return;
+  }
 }
 
 /* Where the access that begins with register r lies: an address and an offset. False: in another part, for every
@@ -246,12 +297,14 @@ void lower_place_write(Lower *l, const Place *p, LaneValue *const *regs, const L
     move_squares(l, p, regs, NULL, layout, part, &w, &s);
     return;
   }
+  spread_lanes(l, p, layout, &w);
   LaneValue *elected = lower_elected_thread(l, layout), *address, *mine, *values[16];
   int64_t imm;
   int group[16];
   for (int r = 0; r < 1 << w.reg_bits; r++) {
     if (!walk_group(&w, r, group) || !walk_address(l, p, &w, layout, r, part, &address, &imm, &mine)) continue;
-    for (int j = 0; j < 1 << w.vector_bits; j++) values[j] = regs[group[j]];
+    for (int j = 0; j < 1 << w.vector_bits; j++)
+      values[j] = w.swap ? lane_select(&l->b, w.swap, regs[group[j] ^ w.swapped], regs[group[j]]) : regs[group[j]];
     lower_vector_store(l, p->kind, 1 << w.vector_bits, values, address, imm, p->buffer, lower_and(l, elected, mine));
   }
 }
