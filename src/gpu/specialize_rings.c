@@ -126,8 +126,7 @@ static int64_t stages_of(const Specialize *p, const Loop *l) {
 
 bool specialize_choose_rings(Specialize *p) {
   const GpuBudgets *budgets = p->o->target->budgets;
-  int64_t stages = 0, bytes = 0, rows = 0,
-          room = p->o->target->shared_bytes - budgets->beside_rings - other_bytes(p);
+  int64_t stages = 0, bytes = 0, rows = 0, room = p->o->target->shared_bytes - budgets->beside_rings - other_bytes(p);
   for (int i = 0; i < p->loop_count; i++) {
     Loop *l = &p->loops[i];
     int64_t asked = stages_of(p, l);
@@ -156,9 +155,10 @@ bool specialize_choose_rings(Specialize *p) {
   int64_t slots = stages + 1;
   if (slots > budgets->ring_slots) slots = budgets->ring_slots;
   if (slots > room / bytes) slots = room / bytes;
-  if (slots * rows > budgets->beside_rings * 3 / 4) return specialize_refuse(p, "its rows take too much");
+  if (slots * (bytes + rows) > room && slots * rows > budgets->beside_rings * 3 / 4)
+    return specialize_refuse(p, "there is no shared memory for its rows");
   for (int i = 0; i < loops; i++) p->groups[i].slots = (int)slots;
-  room -= slots * bytes;
+  room -= slots * (bytes + rows);
   for (int i = 0; i < p->single_count; i++) { /* the next one, of a loop around, comes before this one is free */
     Group *g = &p->groups[p->singles[i].group];
     if (!is_in_loop(p->singles[i].home) || g->bytes > room) continue;

@@ -184,9 +184,9 @@ static int add_to_span(uint32_t *span, int count, uint32_t x) {
 }
 
 /* Lanes that write at once (128 bytes go together) should meet no bank twice. Where two of their bits move an element
- * by the same banks, and a bit of the register's number by others, the lanes that have one of the two write the register
- * with that bit's other value first. The map is the copy engine's (rows of 128 bytes, xor'ed), or swizzle.c would have
- * chosen a better one:
+ * by the same banks, and a bit of the register's number by others, the lanes that have one of the two write the
+ * register with that bit's other value first. The map is the copy engine's (rows of 128 bytes, xor'ed), or swizzle.c
+ * would have chosen a better one:
  *
  *     8 bytes a lane, 4 lanes a row: banks +8, +16; of rows +16, +32. Odd rows write their half of +64 first. */
 static void spread_lanes(Lower *l, const Place *p, const Layout *layout, Walk *w) {

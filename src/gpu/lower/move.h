@@ -19,10 +19,10 @@
 
 typedef struct Place {
   int buffer;
-  LaneKind kind; /* of an element's register; pred lies in memory as a byte, 0 or 1 */
-  int shift;     /* log2 of an element's bytes */
-  F2Map map;     /* flat index -> offset in elements */
-  int part_bits; /* the tensor goes through in 2^part_bits parts, which the highest bits of an offset number */
+  LaneKind kind;    /* of an element's register; pred lies in memory as a byte, 0 or 1 */
+  int shift;        /* log2 of an element's bytes */
+  F2Map map;        /* flat index -> offset in elements */
+  int part_bits;    /* the tensor goes through in 2^part_bits parts, which the highest bits of an offset number */
   LaneValue *begin; /* bytes: where it begins in the buffer; NULL: 0 */
 } Place;
 
@@ -32,7 +32,8 @@ Place lower_place(Lower *l, const char *name, LaneKind kind, const F2Map *map, i
 void lower_place_write(Lower *l, const Place *p, LaneValue *const *regs, const Layout *layout, int part);
 void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *layout, int part);
 
-/* Begins to copy the tensor at these pointers to the place, `vector` consecutive registers at a time. masks may be NULL.
+/* Begins to copy the tensor at these pointers to the place, `vector` consecutive registers at a time. masks may be
+ * NULL.
  */
 void lower_place_copy(Lower *l, const Place *p, LaneValue *const *pointers, LaneValue *const *masks,
                       const Layout *layout, int vector);

@@ -15,7 +15,14 @@
 #include "gpu/disjoint.h"
 #include "gpu/launch_plan.h"
 
-enum { BAR_BYTES = 8, SLOT_BARS = 2 * BAR_BYTES, EMPTY = BAR_BYTES, MOST_ROWS = 256, MOST_COLUMNS = 256, ROW_BYTES = 128 };
+enum {
+  BAR_BYTES = 8,
+  SLOT_BARS = 2 * BAR_BYTES,
+  EMPTY = BAR_BYTES,
+  MOST_ROWS = 256,
+  MOST_COLUMNS = 256,
+  ROW_BYTES = 128
+};
 
 static int64_t rows_of_tile(const Op *map) { return map->dim_count > 1 ? map->dims[1] : 1; }
 

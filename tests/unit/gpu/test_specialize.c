@@ -396,7 +396,7 @@ static void gradients(void **state) {
 }
 
 typedef struct Adds {
-  int boxes, atomics, barriers;
+  int boxes, atomics, barriers, loads;
 } Adds;
 
 static bool is_in_loop_with_products(const LaneOp *op) {
@@ -413,6 +413,7 @@ static void count_adds(LaneOp *op, void *arg) {
   n->boxes += op->code == LANE_TENSOR_RED;
   n->atomics += op->code == LANE_ATOM;
   n->barriers += op->code == LANE_BARRIER && !op->warp;
+  n->loads += op->code == LANE_LD && op->space == SPACE_GLOBAL;
 }
 
 /* The loop adds to memory by a tensor map; and the block meets where it hands a tile from registers to a product alone:
@@ -425,6 +426,18 @@ static void a_loop_that_adds_to_memory(void **state) {
   lane_walk(c.lane->body, count_adds, &n);
   assert_true(n.boxes > 0 && !n.atomics && n.barriers == 2);
   dot_free(&c);
+}
+
+/* Of its rows of lse and delta a loop loads nothing itself: they come with the tiles. */
+static void rows_come_with_tiles(void **state) {
+  for (int without = 0; without < 2; without++) {
+    DotCase c = gradient_case(OF_ALL, without ? "row_rings" : NULL);
+    Adds n = {0};
+    dot_compile(&c);
+    lane_walk(c.lane->body, count_adds, &n);
+    assert_true(without ? n.loads > 0 : !n.loads);
+    dot_free(&c);
+  }
 }
 
 /* It runs so where what it adds to is apart from what it loads ahead: up to the last byte. */
@@ -605,9 +618,10 @@ static void a_turned_product_needs_its_waits(void **state) {
 }
 
 static void gradients_need_their_waits(void **state) {
+  static const int length[] = {7, 8, 9}, spare[] = {1, 3, 4}; /* of all, rows are freed with the tiles */
   for (Gradients of = OF_QUERIES; of <= OF_ALL; of++) {
     DotCase c = gradient_case(of, NULL);
-    needs_all(&c, of == OF_QUERIES ? 7 : of == OF_KEYS ? 8 : 9, gradient_rows(of), 20, of == OF_QUERIES ? 1 : 3);
+    needs_all(&c, length[of], gradient_rows(of), 20, spare[of]);
     dot_free(&c);
   }
 }
@@ -635,6 +649,7 @@ int main(void) {
       cmocka_unit_test(sums_across_lanes_behind_the_loop),
       cmocka_unit_test(gradients),
       cmocka_unit_test(a_loop_that_adds_to_memory),
+      cmocka_unit_test(rows_come_with_tiles),
       cmocka_unit_test(arrays_that_must_be_apart),
       cmocka_unit_test(gradients_need_their_waits),
   };
