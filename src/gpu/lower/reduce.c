@@ -101,8 +101,22 @@ static int shared_register(const Reduce *s) {
   return s->layout.reg_bits - 1;
 }
 
+/* Whether sharing takes fewer shuffles, with those that bring the results back to all lanes: of two lines over four
+ * lanes it does not, and takes a step more. Where warps are still to come, what is spread is less for them. */
+static bool sharing_pays(Reduce *s) {
+  int lanes = 0, lines = 1 << s->layout.reg_bits, shuffles = lines, left = lines;
+  for (int i = 0; i < s->layout.warp_bits; i++)
+    if (*warp_vector(s, i) & s->axis) return true;
+  for (int i = 0; i < s->layout.lane_bits; i++) lanes += (*lane_vector(s, i) & s->axis) != 0;
+  for (int i = 0; i < lanes; i++) {
+    left = left > 1 ? left / 2 : 1;
+    shuffles += left;
+  }
+  return shuffles < lines * lanes;
+}
+
 static void take_lane(Lower *l, Reduce *s, int bit) {
-  int index = __builtin_ctz(*lane_vector(s, bit)), share = shared_register(s);
+  int index = __builtin_ctz(*lane_vector(s, bit)), share = sharing_pays(s) ? shared_register(s) : -1;
   LaneValue *upper = lower_thread_bit(l, bit), *mask = lane_i32(&l->b, 1 << bit), *mine[MOST], *other[MOST], *sum[MOST];
   for (int r = 0; r < 1 << s->layout.reg_bits; r++) {
     if (share >= 0 && (r >> share & 1)) continue;
