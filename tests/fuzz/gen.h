@@ -128,6 +128,10 @@ int new_id(Gen *g);
 
 bool is_float(nereid_dtype t);
 bool is_fp8(nereid_dtype t);
+/* Tensor cores of sm_90 keep 14 bits of a sum of fp8's products (bench/results/h200.md): of 32 products and what was
+ * there, each loses up to 2^-13 of the largest. A sum is exact if 11 bits more than it has would be. */
+enum { FP8_CUT = 1 << 11 };
+static inline double fp8_sum_error(double terms, double most) { return 0x1p-13 * (1 + terms / 32) * most; }
 bool is_signed(nereid_dtype t);
 int width(nereid_dtype t);    /* bits; 1 for i1 */
 int mantissa(nereid_dtype t); /* bits with the hidden one */

@@ -74,8 +74,9 @@ static void bound_sum(Sum *s, const Turns *t, const DotOperand *a, const DotOper
     return;
   }
   v->step = a->step + b->step;
-  if (!exact_in(4 * most, v->step, v->t)) /* as in make_dot */
-    v->step = NO_STEP, v->err = (t->trips * t->block / 4.0 + 6) * unit(v->t) * most;
+  double terms = t->trips * t->block;
+  if (!exact_in(is_fp8(a->t) ? FP8_CUT * most : 4 * most, v->step, v->t)) /* as in make_dot */
+    v->step = NO_STEP, v->err = (terms / 4.0 + 6) * unit(v->t) * most + (is_fp8(a->t) ? fp8_sum_error(terms, most) : 0);
   v->flo = -most - v->err, v->fhi = most + v->err;
 }
 

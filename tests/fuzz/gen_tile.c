@@ -527,8 +527,8 @@ bool make_dot(Gen *g) {
   if (t == NEREID_F32 && exact_in(ma, a.step, NEREID_BF16) && exact_in(mb, b.step, NEREID_BF16) && chance(g, 70))
     precision = random_precision(g, t);
   bool cut = width(t) <= 16 || (t == NEREID_F32 && !strstr(precision, "ieee"));
-  if (r.err > 0 || !exact_in(cut ? 4 * most : most, r.step, r.t)) {
-    r.err += (k / 4.0 + 6) * unit(r.t) * most;
+  if (r.err > 0 || !exact_in(is_fp8(t) ? FP8_CUT * most : cut ? 4 * most : most, r.step, r.t)) {
+    r.err += (k / 4.0 + 6) * unit(r.t) * most + (is_fp8(t) ? fp8_sum_error(k, most) : 0);
     r.step = NO_STEP;
     r.flo -= r.err, r.fhi += r.err;
   }
