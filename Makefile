@@ -128,7 +128,7 @@ $(FAKE_CUDA): tests/fakes/cuda.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_c runtime/test_cuda_reports runtime/test_graph_replay runtime/test_cuda_maps measure/test_prof measure/test_instrument_cuda \
-  measure/test_tune_cuda aot/test_bundle aot/test_values fuse/test_cublas) $(BUILD)/tests/kernels/test_allocations
+  measure/test_tune_cuda aot/test_bundle aot/test_values fuse/test_cublas fuse/test_cudnn) $(BUILD)/tests/kernels/test_allocations
 $(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
 $(FAKE_CUDA_TESTS): private ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.
@@ -150,6 +150,12 @@ $(FAKE_CUBLAS): tests/fakes/cublas.c $(BUILD)/libnereid.a $(FLAGS)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $< $(BUILD)/libnereid.a -lm -ldl -pthread
 $(BUILD)/tests/unit/fuse/test_cublas: $(FAKE_CUBLAS) tests/fakes/cublas.h
 $(BUILD)/tests/unit/fuse/test_cublas: private ALL_CFLAGS += -DFAKE_CUBLAS='"$(abspath $(FAKE_CUBLAS))"'
+FAKE_CUDNN = $(BUILD)/tests/lib/libfake_cudnn.so
+$(FAKE_CUDNN): tests/fakes/cudnn.c tests/fakes/cudnn.h $(BUILD)/libnereid.a $(FLAGS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $< $(BUILD)/libnereid.a -lm -ldl -pthread
+$(BUILD)/tests/unit/fuse/test_cudnn: $(FAKE_CUDNN) tests/fakes/cudnn.h
+$(BUILD)/tests/unit/fuse/test_cudnn: private ALL_CFLAGS += -DFAKE_CUDNN='"$(abspath $(FAKE_CUDNN))"'
 FAKE_BLAS_TESTS = $(BUILD)/tests/unit/fuse/test_products $(BUILD)/tests/unit/fuse/test_choose
 $(FAKE_BLAS_TESTS): $(FAKE_BLAS) tests/fakes/blas.h
 $(FAKE_BLAS_TESTS): private ALL_CFLAGS += -DFAKE_BLAS='"$(abspath $(FAKE_BLAS))"'

@@ -733,9 +733,9 @@ typedef struct nereid_fuse_input {
   int rank;
   int64_t shape[NEREID_MAX_DIMS];
 } nereid_fuse_input;
-/* Who computes a product of matrices (docs/guide/fuse.md): whoever is known to be faster, which takes a second for each
- * the first time; a kernel; a library, where it can; whoever was faster, where that has been measured, else a kernel.
- */
+/* Who computes a product of matrices, or a convolution (docs/guide/fuse.md): whoever is known to be faster, which takes
+ * a second for each the first time; a kernel; a library, where it can; whoever was faster, where that has been measured,
+ * else a kernel. */
 typedef enum {
   NEREID_PRODUCTS_AUTO = 0,
   NEREID_PRODUCTS_OWN = 1,
@@ -751,8 +751,8 @@ typedef struct nereid_fuse_options {
    * type. NULL: none. */
   const char *grad;
   nereid_limits limits;
-  /* For which tiles are chosen, and on which products are measured; NULL: none in particular. Kernels run on every
-   * device. */
+  /* For which tiles are chosen, and on which products and convolutions are measured; NULL: none in particular. Kernels
+   * run on every device. */
   const nereid_device *device;
   nereid_fuse_products products;
   uint64_t reserved[7];

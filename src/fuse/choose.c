@@ -111,17 +111,17 @@ static bool read_record(const Race *r, const char *text, Outcome *out) {
 /* Of the least times, of which one of two must have come twice: other programs make a machine slow, and never fast.
  * at[0] has the table's tile. */
 static bool decide(const Race *r, Outcome *out) {
-  const Candidate *table = &r->at[0], *best = table, *library = NULL;
+  const RaceTime *table = &r->time[0], *best = table, *library = NULL;
   for (int i = 1; i < r->n; i++) {
-    const Candidate *c = &r->at[i];
-    if (c->library && c->twice_ms > 0) library = c;
-    else if (!c->library && c->twice_ms > 0 && (!table->ms || c->twice_ms < tile_gain * table->ms) &&
-             (best == table || c->ms < best->ms))
-      best = c;
+    const RaceTime *t = &r->time[i];
+    if (r->at[i].library && t->twice_ms > 0) library = t;
+    else if (!r->at[i].library && t->twice_ms > 0 && (!table->ms || t->twice_ms < tile_gain * table->ms) &&
+             (best == table || t->ms < best->ms))
+      best = t;
   }
   if (!(best->ms > 0)) return false;
   bool faster = library && library->twice_ms < library_gain * best->ms;
-  *out = (Outcome){faster, best->tile, best->ms, library ? library->ms : 0};
+  *out = (Outcome){faster, r->at[best - table].tile, best->ms, library ? library->ms : 0};
   return true;
 }
 

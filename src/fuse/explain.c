@@ -26,5 +26,6 @@ void fuse_explain(Buf *out, const FusePlan *p) {
     buf_putc(out, '\n');
     if (k->notes) buf_puts(out, k->notes);
   }
+  if (p->products.notes && p->products.notes->n) buf_puts(out, p->products.notes->at);
   buf_printf(out, "%d operations in %d kernels\n", p->g->at.n - p->g->inputs.n, p->kernels.n);
 }

@@ -13,10 +13,11 @@
  *     online.c   the lines of such a correction
  *     stream.c   products that are computed again where they are needed, and not stored
  *     bounds.c   what a mask leaves of a row
- *     kernel_*.c one kernel: elementwise, reductions, scans, scatters, sorts, products
+ *     kernel_*.c one kernel: elementwise, reductions, scans, scatters, sorts, products, convolutions
  *     tiles.c    the tiles of products
  *     product.c  products that a library does, and what stands around them
  *     choose.c   who does a product
+ *     convolve.c who computes a convolution
  *     race.c     and who is the fastest
  *     plan.c     all kernels in order
  *     text.c     and as a file
@@ -25,6 +26,7 @@
  *     run.c      and run
  *     step.c     one launch
  *     blas.c     one product of a library: openblas.c, cublas.c
+ *     dnn.c      one convolution: cudnn.c
  *
  * Eager: a kernel for each operation that computes something; views are part of the kernel that reads them. */
 #ifndef NEREID_FUSE_H
@@ -110,6 +112,7 @@ typedef struct FuseKernel {
   int num_warps;              /* 0: the default */
   const char *notes;          /* lines for --explain: which reductions were merged, and why not; or NULL */
   const FuseLibrary *library; /* a library does it: buffers are a, b and the product; text is a comment. NULL: not */
+  const Tensor *convolution;  /* likewise: buffers are its two operands and itself */
 } FuseKernel;
 
 typedef struct FuseTarget { /* what sizes of tiles are chosen for */
@@ -118,13 +121,15 @@ typedef struct FuseTarget { /* what sizes of tiles are chosen for */
   int sm;         /* of a GPU: 90 for 9.0 */
 } FuseTarget;
 
-/* Who does products, on which device, with which sizes (a value for each of the graph's symbols). */
+/* Who does products and convolutions, on which device, with which sizes (a value for each of the graph's symbols). */
 typedef struct FuseProducts {
   enum { PRODUCTS_AUTO, PRODUCTS_OWN, PRODUCTS_LIBRARY, PRODUCTS_KEPT } who;
   struct nereid_device *device; /* NULL: none in particular */
   const int64_t *symbols;
   struct Blas **blas; /* its library; opened when it is first asked for */
   bool no_library;    /* which could not be opened */
+  struct Dnn **dnn;   /* that of convolutions; NULL: none is asked */
+  Buf *notes;         /* lines for --explain, or NULL */
 } FuseProducts;
 
 typedef struct FusePlan {
@@ -162,7 +167,8 @@ const char *fuse_operation_name(const Tensor *t);
 
 /* The passes, in order. Fails, as an internal error, where one leaves a graph that is not as it says. */
 void fuse_optimize(Graph *g, const FuseOptions *o);
-void fuse_drop_empty(Graph *g); /* what has no elements is a constant */
+void fuse_convolutions(Graph *g, const FuseOptions *o); /* convolve.c: each is ours, or a library's */
+void fuse_drop_empty(Graph *g);                         /* what has no elements is a constant */
 void fuse_simplify(Graph *g);
 void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on a maximum */
 /* Into how many a reduction's first dim is cut; 1: none. */
@@ -202,7 +208,16 @@ Set set_without(Arena *arena, Set s, int v);
 
 /* ---- group.c ----------------------------------------------------------------------------------------------------- */
 
-typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_SORT, FUSE_PRODUCT, FUSE_STREAM } FuseKind;
+typedef enum {
+  FUSE_POINT,
+  FUSE_REDUCE,
+  FUSE_SCAN,
+  FUSE_SCATTER,
+  FUSE_SORT,
+  FUSE_PRODUCT,
+  FUSE_STREAM,
+  FUSE_CONVOLUTION
+} FuseKind;
 typedef struct FuseGroup {
   FuseKind kind;
   int n;
@@ -213,6 +228,7 @@ typedef struct FuseGroup {
 } FuseGroup;
 /* The index of a product's epilogue where the product has `at`. */
 bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out);
+Tensor *fuse_unshaped(Tensor *t); /* what it is a reshape of: as row-major arrays they are one */
 /* Fills p->stored and p->alias; the groups in the order of launches, ended by NULL. */
 FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o);
 
@@ -418,6 +434,7 @@ FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group); /* onto a copy that the caller has made */
 FuseKernel *kernel_sort(FusePlan *p, const FuseGroup *group);
 FuseKernel *kernel_stream(FusePlan *p, const FuseGroup *group);
+FuseKernel *kernel_convolution(FusePlan *p, const FuseGroup *group);
 
 /* ---- tiles.c ----------------------------------------------------------------------------------------------------- */
 

@@ -59,12 +59,17 @@ static FuseKind kind_of(const FusePlan *p, const Tensor *t) {
   switch (graph_ops[t->op].group) {
     case CLASS_REDUCE: return FUSE_REDUCE;
     case CLASS_SCAN: return FUSE_SCAN;
-    case CLASS_PRODUCT: return FUSE_PRODUCT;
+    case CLASS_PRODUCT: return t->op == GRAPH_CONVOLUTION ? FUSE_CONVOLUTION : FUSE_PRODUCT;
     case CLASS_MEMORY:
       if (t->op == GRAPH_SORT_BLOCKS || t->op == GRAPH_MERGE_RUNS) return FUSE_SORT;
       return t->op == GRAPH_SCATTER ? FUSE_SCATTER : FUSE_POINT;
     default: return FUSE_POINT;
   }
+}
+
+Tensor *fuse_unshaped(Tensor *t) {
+  while (t->op == GRAPH_RESHAPE) t = t->in[0];
+  return t;
 }
 
 /* A result that the caller gets: a reshape of a stored tensor shares its memory. */
@@ -413,7 +418,8 @@ static bool joins(Grouping *q, int to, Tensor *t) {
     append(q, group, t);
     return true;
   }
-  static const bool alone[] = {[FUSE_SCAN] = true, [FUSE_SCATTER] = true, [FUSE_SORT] = true, [FUSE_STREAM] = false};
+  static const bool alone[] = {
+      [FUSE_SCAN] = true, [FUSE_SCATTER] = true, [FUSE_SORT] = true, [FUSE_STREAM] = false, [FUSE_CONVOLUTION] = true};
   if (alone[group->kind] || alone[kind] || kind == FUSE_PRODUCT) return false;
   if (group->n >= MOST_ROOTS || !shares(q, to, t) || makes_cycle(q, to)) return false;
   if (reads_with(q, to, t) > MOST_READS) return false;
@@ -644,6 +650,10 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
     Tensor *t = g->at.at[i];
     FuseKind kind = kind_of(p, t);
     q->root[i] = !is_free(t) && !graph_is_empty(g, t) && (o->eager || kind != FUSE_POINT);
+    for (int k = 0; kind == FUSE_CONVOLUTION && k < t->in_count; k++) { /* a library takes arrays */
+      const Tensor *x = fuse_unshaped(t->in[k]);
+      q->root[x->id] |= x->op != GRAPH_INPUT;
+    }
     if (t->op == GRAPH_MERGE_RUNS && t->in[0]->op != GRAPH_INPUT) q->root[t->in[0]->id] = true;
   }
   for (int i = 0; i < g->outputs.n; i++)
@@ -663,7 +673,8 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
     FuseKind kind = q->groups.at[i]->kind;
     for (int k = 0; k < q->groups.at[i]->n; k++) {
       Tensor *t = q->groups.at[i]->roots[k];
-      if (kind == FUSE_SCAN || kind == FUSE_SCATTER || kind == FUSE_SORT) p->stored[t->id] = true;
+      bool always = kind == FUSE_SCAN || kind == FUSE_SCATTER || kind == FUSE_SORT || kind == FUSE_CONVOLUTION;
+      if (always) p->stored[t->id] = true;
       Set reads = q->reads[t->id];
       for (int x = 0; x < reads.n; x++)
         if (group_of(q, reads, x) >= 0 && group_of(q, reads, x) != i) p->stored[reads.at[x]] = true;

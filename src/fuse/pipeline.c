@@ -3,6 +3,7 @@
  *
  *     no_detach   gradients have been made: nothing takes a `detach` any more
  *     no_empty    what has no elements is a constant or an input
+ *     chosen      each convolution is ours or a library's
  *     swept       each tensor but the inputs is needed
  *
  * After each pass the graph is verified, and what the pass gives or keeps is looked at: a property is one bit, with a
@@ -10,19 +11,22 @@
  */
 #include "fuse/fuse.h"
 
-enum { NO_DETACH = 1, NO_EMPTY = 2, SWEPT = 4, ALL = NO_DETACH | NO_EMPTY | SWEPT };
+enum { NO_DETACH = 1, NO_EMPTY = 2, SWEPT = 4, CHOSEN = 8, SOUND = NO_DETACH | NO_EMPTY | CHOSEN, ALL = SOUND | SWEPT };
 
 typedef enum { ALWAYS, UNLESS_EAGER, IF_ONLINE } When;
 
-static void cse(Graph *g, const FuseTarget *t) { graph_cse(g); }
-static void dce(Graph *g, const FuseTarget *t) { graph_dce(g); }
-static void drop_empty(Graph *g, const FuseTarget *t) { fuse_drop_empty(g); }
-static void simplify(Graph *g, const FuseTarget *t) { fuse_simplify(g); }
+static void cse(Graph *g, const FuseOptions *o) { graph_cse(g); }
+static void dce(Graph *g, const FuseOptions *o) { graph_dce(g); }
+static void drop_empty(Graph *g, const FuseOptions *o) { fuse_drop_empty(g); }
+static void sort_in_steps(Graph *g, const FuseOptions *o) { fuse_sort_in_steps(g, &o->target); }
+static void simplify(Graph *g, const FuseOptions *o) { fuse_simplify(g); }
+static void split_dependent(Graph *g, const FuseOptions *o) { fuse_split_dependent(g, &o->target); }
+static void split_reductions(Graph *g, const FuseOptions *o) { fuse_split_reductions(g, &o->target); }
 
 /* clang-format off */
 static const struct {
   const char *name;
-  void (*run)(Graph *g, const FuseTarget *t);
+  void (*run)(Graph *g, const FuseOptions *o);
   When when;
   unsigned needs, gives, keeps;
 } passes[] = {
@@ -30,11 +34,12 @@ static const struct {
     {"cse", cse, ALWAYS,                                                  0, NO_DETACH, 0},
     {"dce", dce, ALWAYS,                                                  NO_DETACH, SWEPT, NO_DETACH},
     {"drop_empty", drop_empty, ALWAYS,                                    NO_DETACH, NO_EMPTY | SWEPT, NO_DETACH},
-    {"sort_in_steps", fuse_sort_in_steps, ALWAYS,                         ALL, SWEPT, NO_DETACH | NO_EMPTY},
-    {"simplify", simplify, IF_ONLINE,                                     ALL, SWEPT, NO_DETACH | NO_EMPTY},
-    {"split_dependent", fuse_split_dependent, IF_ONLINE,                  ALL, 0, NO_DETACH | NO_EMPTY}, /* sums of a maximum */
-    {"split_reductions", fuse_split_reductions, UNLESS_EAGER,             NO_DETACH | NO_EMPTY, 0, NO_DETACH | NO_EMPTY},
-    {"dce", dce, UNLESS_EAGER,                                            NO_DETACH, SWEPT, NO_DETACH | NO_EMPTY},
+    {"convolutions", fuse_convolutions, ALWAYS,                           NO_DETACH | NO_EMPTY, CHOSEN | SWEPT, SOUND},
+    {"sort_in_steps", sort_in_steps, ALWAYS,                              ALL, SWEPT, SOUND},
+    {"simplify", simplify, IF_ONLINE,                                     ALL, SWEPT, SOUND},
+    {"split_dependent", split_dependent, IF_ONLINE,                       ALL, 0, SOUND}, /* sums of a maximum */
+    {"split_reductions", split_reductions, UNLESS_EAGER,                  SOUND, 0, SOUND},
+    {"dce", dce, UNLESS_EAGER,                                            NO_DETACH, SWEPT, SOUND},
 };
 /* clang-format on */
 
@@ -46,14 +51,18 @@ static bool is_no_empty(Graph *g, const Tensor *t) {
   return t->op == GRAPH_FULL || t->op == GRAPH_INPUT || !graph_is_empty(g, t);
 }
 
+static bool is_chosen(Graph *g, const Tensor *t) { return t->op != GRAPH_CONVOLUTION || t->in_count == 2; }
+
 static bool is_swept(Graph *g, const Tensor *t) { return t->op == GRAPH_INPUT || t->uses; }
 
 static const struct {
   const char *name;
   unsigned bit;
   bool (*holds)(Graph *g, const Tensor *t);
-} properties[] = {
-    {"no_detach", NO_DETACH, is_no_detach}, {"no_empty", NO_EMPTY, is_no_empty}, {"swept", SWEPT, is_swept}};
+} properties[] = {{"no_detach", NO_DETACH, is_no_detach},
+                  {"no_empty", NO_EMPTY, is_no_empty},
+                  {"chosen", CHOSEN, is_chosen},
+                  {"swept", SWEPT, is_swept}};
 enum { PROPERTIES = sizeof properties / sizeof *properties };
 
 static void check(Graph *g, const char *pass, unsigned holds) {
@@ -75,7 +84,7 @@ void fuse_optimize(Graph *g, const FuseOptions *o) {
   for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
     if ((passes[i].when != ALWAYS && o->eager) || (passes[i].when == IF_ONLINE && o->no_online)) continue;
     require(g, passes[i].name, passes[i].needs, holds);
-    passes[i].run(g, &o->target);
+    passes[i].run(g, o);
     holds = (holds & passes[i].keeps) | passes[i].gives;
     graph_verify(g, passes[i].name);
     check(g, passes[i].name, holds);

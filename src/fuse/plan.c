@@ -27,6 +27,7 @@ static FuseKernel *kernel_of(FusePlan *p, const FuseGroup *group) {
     case FUSE_SORT: return kernel_sort(p, group);
     case FUSE_PRODUCT: break; /* it may be several: product_add */
     case FUSE_STREAM: return kernel_stream(p, group);
+    case FUSE_CONVOLUTION: return kernel_convolution(p, group);
   }
   return NULL;
 }

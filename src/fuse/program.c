@@ -24,7 +24,9 @@ static void find_narrowest(nereid_fusion *f, const FuseTarget *target) {
   for (int i = 0; i < f->g->at.n; i++) {
     const Tensor *t = f->g->at.at[i];
     Dtype n = dtype_is_float(t->dtype) ? t->dtype : DT_F64;
-    if (t->op == GRAPH_PRODUCT && !strcmp(fuse_precision(target, t), "tf32")) n = DT_F16; /* as tf32 has */
+    bool rounded = t->op == GRAPH_CONVOLUTION ? t->tf32 && t->dtype == DT_F32 && target->kind == TARGET_GPU
+                                              : t->op == GRAPH_PRODUCT && !strcmp(fuse_precision(target, t), "tf32");
+    if (rounded) n = DT_F16; /* as tf32 has */
     for (int k = 0; k < t->in_count; k++) {
       Dtype x = f->narrowest[t->in[k]->id];
       if (dtype_bits(x) < dtype_bits(n) || (x == DT_BF16 && n == DT_F16)) n = x;
@@ -41,6 +43,19 @@ static FuseTarget target_of(const nereid_device *d) {
   for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
     if (gpus[i].sm == d->cuda_sm) target.processors = gpus[i].processors;
   return target;
+}
+
+/* Libraries that were opened to be measured. */
+static void close_unused(nereid_fusion *f) {
+  bool blas = false, dnn = false;
+  for (int i = 0; i < f->plan->kernels.n; i++) {
+    blas |= f->plan->kernels.at[i]->library != NULL;
+    dnn |= f->plan->kernels.at[i]->convolution != NULL;
+  }
+  if (!blas) blas_close(f->blas);
+  if (!dnn) dnn_close(f->dnn);
+  f->blas = blas ? f->blas : NULL;
+  f->dnn = dnn ? f->dnn : NULL;
 }
 
 static void read(nereid_fusion *f, const char *path, const char *graph_text, const char *function,
@@ -61,22 +76,22 @@ static void read(nereid_fusion *f, const char *path, const char *graph_text, con
   if (o && o->grad) graph_add_gradients(f->g, o->grad, n, in);
   FuseOptions options = {
       .eager = o && o->eager, .no_online = o && o->no_online, .target = target_of(o ? o->device : NULL)};
-  if (o)
-    options.products = (FuseProducts){.who = (int)o->products, .device = (nereid_device *)o->device, .blas = &f->blas};
-  fuse_optimize(f->g, &options);
+  Buf notes = {.arena = cx->arena};
   read_symbols(f, inputs, n);
-  options.products.symbols = f->symbols;
+  if (o)
+    options.products = (FuseProducts){.who = (int)o->products,
+                                      .device = (nereid_device *)o->device,
+                                      .symbols = f->symbols,
+                                      .blas = &f->blas,
+                                      .dnn = &f->dnn,
+                                      .notes = &notes};
+  fuse_optimize(f->g, &options);
   find_narrowest(f, &options.target);
   Buf text = {.arena = cx->arena}, explained = {.arena = cx->arena};
   graph_print(&text, f->g);
   f->plan = fuse_plan(f->g, &options);
-  bool needs_library = false;
-  for (int i = 0; i < f->plan->kernels.n; i++) needs_library |= f->plan->kernels.at[i]->library != NULL;
-  if (!needs_library) {
-    blas_close(f->blas);
-    f->blas = NULL;
-  }
   fuse_explain(&explained, f->plan);
+  close_unused(f);
   f->graph_text = text.at;
   f->explain_text = explained.at;
 }

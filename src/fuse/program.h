@@ -3,6 +3,7 @@
 #define NEREID_FUSE_PROGRAM_H
 
 #include "fuse/blas.h"
+#include "fuse/dnn.h"
 #include "fuse/fuse.h"
 
 /* ---- step.c ------------------------------------------------------------------------------------------------------ */
@@ -11,6 +12,7 @@ typedef struct FuseStep { /* a launch */
   const FuseKernel *kernel;
   BlasProduct product; /* of one that a library does; and where in their arrays its operands begin */
   int64_t first[2];
+  DnnPlan *plan; /* of a convolution that a library computes */
   nereid_function *function;
   nereid_arg *args;
   int arg_count;
@@ -26,7 +28,9 @@ nereid_status step_compile(FuseStep *s, nereid_device *d, nereid_module *m,
 bool step_is_stale(const FuseStep *s);            /* it was compiled for others */
 /* All at once, on all processors. */
 nereid_status steps_compile(FuseStep *steps, int n, nereid_device *d, nereid_module *m, nereid_error **error);
-/* blas: of the step's device; NULL where no step is a library's */
+/* A library's convolution gets ready, for these addresses. */
+nereid_status step_plan(FuseStep *s, Dnn *dnn, nereid_error **error);
+/* blas: of the step's device; NULL where no step is a library's product */
 nereid_status step_run(const FuseStep *s, Blas *blas, nereid_stream *stream, nereid_error **error);
 void step_free(FuseStep *s);
 
@@ -55,6 +59,7 @@ struct nereid_fusion {
   void **slots; /* memory of stored tensors */
   FuseStep *steps;
   Blas *blas;        /* NULL: no step needs it */
+  Dnn *dnn;          /* likewise */
   void **arrays;     /* of the run at hand: inputs, then outputs */
   Allocation *known; /* the same with their sizes, by address; of a CPU alone */
   int known_count;

@@ -10,6 +10,91 @@
 enum { MOST_ARRAYS = 64, ROUNDS = 12, FIRST_ROUNDS = 2, PART = 1 << 20 };
 static const double round_ms = 2, most_ms = 400, long_ms = 50, least_ms = 0.001, hopeless = 1.4;
 
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
+
+nereid_status race_open(RaceClock *c, nereid_device *d, nereid_error **error) {
+  nereid_status status = nereid_stream_create(d, &c->stream, error);
+  if (!status) status = nereid_event_create(d, &c->start, error);
+  if (!status) status = nereid_event_create(d, &c->end, error);
+  return status;
+}
+
+void race_close(RaceClock *c) {
+  nereid_event_destroy(c->start);
+  nereid_event_destroy(c->end);
+  nereid_stream_destroy(c->stream);
+}
+
+typedef struct Rounds {
+  const RaceClock *clock;
+  RaceRun run;
+  void *arg;
+} Rounds;
+
+static nereid_status time_some(const Rounds *r, int i, int times, double *ms, nereid_error **error) {
+  const RaceClock *c = r->clock;
+  nereid_status status = nereid_event_record(c->start, c->stream, error);
+  for (int n = 0; n < times && !status; n++) status = r->run(r->arg, i, c->stream, error);
+  if (!status) status = nereid_event_record(c->end, c->stream, error);
+  if (!status) status = nereid_event_synchronize(c->end, error);
+  if (!status) status = nereid_event_elapsed(c->start, c->end, ms, error);
+  *ms /= times;
+  return status;
+}
+
+/* Pages, caches and threads get ready. */
+static void warm(const Rounds *r, int i, RaceTime *t) {
+  double ms = 0;
+  nereid_status status = time_some(r, i, 1, &ms, NULL);
+  if (!status && ms < long_ms) status = time_some(r, i, 1, &ms, NULL);
+  t->times = status ? 0 : ms >= round_ms ? 1 : (int)(round_ms / (ms > least_ms ? ms : least_ms));
+}
+
+static void note_time(RaceTime *t, double ms) {
+  if (!t->ms || ms < t->ms) {
+    t->twice_ms = t->ms;
+    t->ms = ms;
+  } else if (!t->twice_ms || ms < t->twice_ms) t->twice_ms = ms;
+}
+
+nereid_status race_rounds(const RaceClock *c, int n, RaceTime *times, RaceRun run, void *arg, nereid_error **error) {
+  const Rounds r = {c, run, arg};
+  double best = 0, spent = 0;
+  nereid_status status = NEREID_OK;
+  for (int i = 0; i < n; i++) warm(&r, i, &times[i]);
+  for (int round = 0; round < ROUNDS && !status && (round < FIRST_ROUNDS || spent < most_ms); round++)
+    for (int i = 0; i < n && !status; i++) {
+      RaceTime *t = &times[i];
+      double ms = 0;
+      if (!t->times || (round >= FIRST_ROUNDS && t->ms > hopeless * best)) continue;
+      status = time_some(&r, i, t->times, &ms, error);
+      note_time(t, ms);
+      if (!best || t->ms < best) best = t->ms;
+      spent += ms * t->times;
+    }
+  return status;
+}
+
+nereid_status race_fill(nereid_device *d, nereid_stream *s, void *to, Dtype t, int64_t bytes, nereid_error **error) {
+  if (!dtype_is_float(t)) return nereid_fill_async(d, s, to, 0, bytes, error);
+  int64_t part = bytes < PART ? bytes : PART, size = dtype_bytes(t);
+  char *host = malloc((size_t)part + 1);
+  if (!host) return error_out_of_memory(error);
+  uint64_t x = 88172645463325252u;
+  for (int64_t i = 0; i < part / size; i++) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17; /* Marsaglia's xorshift64 */
+    dtype_store_float(t, host + i * size, (double)(int64_t)x * 0x1p-63);
+  }
+  nereid_status status = nereid_copy_to_device_async(d, s, to, host, part, error);
+  if (!status) status = nereid_stream_synchronize(d, s, error);
+  free(host);
+  for (int64_t done = part; done < bytes && !status; done *= 2) {
+    int64_t n = bytes - done < done ? bytes - done : done;
+    status = nereid_copy_async(d, s, (char *)to + done, to, n, error);
+  }
+  return status;
+}
+
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
 Race *race_make(const FusePlan *p, const FuseGroup *group, const FuseLibrary *library) {
@@ -45,36 +130,13 @@ typedef struct Track {
   Race *race;
   FuseStep *steps;
   nereid_module *module;
-  nereid_stream *stream;
-  nereid_event *start, *end;
+  RaceClock clock;
   struct {
     const Tensor *tensor;
     void *at;
   } arrays[MOST_ARRAYS];
   int array_count;
 } Track;
-
-/* `bytes` of numbers between -1 and 1; of integers zeros. */
-static nereid_status fill(Track *k, void *to, Dtype t, int64_t bytes, nereid_error **error) {
-  nereid_device *d = k->race->device;
-  if (!dtype_is_float(t)) return nereid_fill_async(d, k->stream, to, 0, bytes, error);
-  int64_t part = bytes < PART ? bytes : PART, size = dtype_bytes(t);
-  char *host = malloc((size_t)part + 1);
-  if (!host) return error_out_of_memory(error);
-  uint64_t x = 88172645463325252u;
-  for (int64_t i = 0; i < part / size; i++) {
-    x ^= x << 13, x ^= x >> 7, x ^= x << 17; /* Marsaglia's xorshift64 */
-    dtype_store_float(t, host + i * size, (double)(int64_t)x * 0x1p-63);
-  }
-  nereid_status status = nereid_copy_to_device_async(d, k->stream, to, host, part, error);
-  if (!status) status = nereid_stream_synchronize(d, k->stream, error);
-  free(host);
-  for (int64_t done = part; done < bytes && !status; done *= 2) {
-    int64_t n = bytes - done < done ? bytes - done : done;
-    status = nereid_copy_async(d, k->stream, (char *)to + done, to, n, error);
-  }
-  return status;
-}
 
 static nereid_status array_for(Track *k, const Tensor *t, void **out, nereid_error **error) {
   const FusePlan *p = k->race->plan;
@@ -90,7 +152,7 @@ static nereid_status array_for(Track *k, const Tensor *t, void **out, nereid_err
   if (status) return status;
   k->arrays[k->array_count].tensor = base;
   k->arrays[k->array_count++].at = *out;
-  return fill(k, *out, base->dtype, bytes, error);
+  return race_fill(k->race->device, k->clock.stream, *out, base->dtype, bytes, error);
 }
 
 static nereid_status open_track(Track *k, nereid_error **error) {
@@ -100,9 +162,7 @@ static nereid_status open_track(Track *k, nereid_error **error) {
   k->steps = calloc((size_t)n + 1, sizeof *k->steps);
   nereid_status status = k->steps ? NEREID_OK : error_out_of_memory(error);
   if (!status) status = nereid_module_load_string("measured.py", p->text, &k->module, error);
-  if (!status) status = nereid_stream_create(d, &k->stream, error);
-  if (!status) status = nereid_event_create(d, &k->start, error);
-  if (!status) status = nereid_event_create(d, &k->end, error);
+  if (!status) status = race_open(&k->clock, d, error);
   if (!status && k->race->library) status = blas_start(*p->products.blas, error);
   for (int i = 0; i < n && !status; i++) {
     const FuseKernel *kernel = p->kernels.at[i];
@@ -118,25 +178,11 @@ static void close_track(Track *k) {
   for (int i = 0; k->steps && i < k->race->plan->kernels.n; i++) step_free(&k->steps[i]);
   free(k->steps);
   for (int i = 0; i < k->array_count; i++) nereid_free(k->race->device, k->arrays[i].at);
-  nereid_event_destroy(k->start);
-  nereid_event_destroy(k->end);
-  nereid_stream_destroy(k->stream);
+  race_close(&k->clock);
   nereid_module_free(k->module);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
-
-static nereid_status time_some(Track *k, const Candidate *c, int times, double *ms, nereid_error **error) {
-  Blas *blas = *k->race->plan->products.blas;
-  nereid_status status = nereid_event_record(k->start, k->stream, error);
-  for (int i = 0; i < times * c->count && !status; i++)
-    status = step_run(&k->steps[c->first + i % c->count], blas, k->stream, error);
-  if (!status) status = nereid_event_record(k->end, k->stream, error);
-  if (!status) status = nereid_event_synchronize(k->end, error);
-  if (!status) status = nereid_event_elapsed(k->start, k->end, ms, error);
-  *ms /= times;
-  return status;
-}
 
 static bool compiled(const Track *k, const Candidate *c) {
   for (int s = c->first; s < c->first + c->count; s++)
@@ -144,39 +190,20 @@ static bool compiled(const Track *k, const Candidate *c) {
   return true;
 }
 
-/* Pages, caches and threads get ready. */
-static nereid_status warm(Track *k, Candidate *c, nereid_error **error) {
-  double ms = 0;
-  nereid_status status = time_some(k, c, 1, &ms, error);
-  if (!status && ms < long_ms) status = time_some(k, c, 1, &ms, error);
-  c->times = ms >= round_ms ? 1 : (int)(round_ms / (ms > least_ms ? ms : least_ms));
+static nereid_status run_candidate(void *arg, int i, nereid_stream *s, nereid_error **error) {
+  Track *k = arg;
+  const Candidate *c = &k->race->at[i];
+  if (!compiled(k, c)) return NEREID_UNSUPPORTED;
+  nereid_status status = NEREID_OK;
+  for (int n = 0; n < c->count && !status; n++)
+    status = step_run(&k->steps[c->first + n], *k->race->plan->products.blas, s, error);
   return status;
-}
-
-static void note_time(Candidate *c, double ms) {
-  if (!c->ms || ms < c->ms) {
-    c->twice_ms = c->ms;
-    c->ms = ms;
-  } else if (!c->twice_ms || ms < c->twice_ms) c->twice_ms = ms;
 }
 
 static nereid_status run(void *arg, nereid_error **error) {
   Track *k = *(Track **)arg;
-  Race *r = k->race;
-  double best = 0, spent = 0;
   nereid_status status = open_track(k, error);
-  for (int i = 0; i < r->n && !status; i++)
-    if (compiled(k, &r->at[i])) status = warm(k, &r->at[i], error);
-  for (int round = 0; round < ROUNDS && !status && (round < FIRST_ROUNDS || spent < most_ms); round++)
-    for (int i = 0; i < r->n && !status; i++) {
-      Candidate *c = &r->at[i];
-      double ms = 0;
-      if (!c->times || (round >= FIRST_ROUNDS && c->ms > hopeless * best)) continue;
-      status = time_some(k, c, c->times, &ms, error);
-      note_time(c, ms);
-      if (!best || c->ms < best) best = c->ms;
-      spent += ms * c->times;
-    }
+  if (!status) status = race_rounds(&k->clock, k->race->n, k->race->time, run_candidate, k, error);
   close_track(k);
   return status;
 }

@@ -1,17 +1,32 @@
-/* race: a product's candidates (tiles of our kernel, a library), run in turn on a device. Private to choose.c. */
+/* race: candidates run in turn on a device: a product's (tiles of our kernel, a library) for choose.c, and a
+ * convolution's for convolve.c. */
 #ifndef NEREID_FUSE_RACE_H
 #define NEREID_FUSE_RACE_H
 
 #include "fuse/program.h"
+
+typedef struct RaceTime {
+  int times; /* it runs in each round; 0: it cannot run */
+  /* The least time of a run, and the second: what it has reached twice. 0: it has not run so often. */
+  double ms, twice_ms;
+} RaceTime;
+typedef struct RaceClock {
+  nereid_stream *stream;
+  nereid_event *start, *end;
+} RaceClock;
+typedef nereid_status (*RaceRun)(void *arg, int candidate, nereid_stream *s, nereid_error **error); /* once */
+nereid_status race_open(RaceClock *c, nereid_device *d, nereid_error **error);
+void race_close(RaceClock *c);
+/* Sets times; who fails does not run. */
+nereid_status race_rounds(const RaceClock *c, int n, RaceTime *times, RaceRun run, void *arg, nereid_error **error);
+/* `bytes` of numbers between -1 and 1; of integers zeros. */
+nereid_status race_fill(nereid_device *d, nereid_stream *s, void *to, Dtype t, int64_t bytes, nereid_error **error);
 
 enum { RACE_TILES = 4 };
 typedef struct Candidate {
   bool library;
   FuseTile tile;    /* unless it is the library */
   int first, count; /* its launches, among all */
-  int times;        /* it runs in each round; 0: it cannot be compiled */
-  /* The least time of all its launches, and the second: what it has reached twice. 0: it has not run so often. */
-  double ms, twice_ms;
 } Candidate;
 typedef struct Race {
   FusePlan *plan; /* a copy, of which the kernels are all candidates' */
@@ -19,6 +34,7 @@ typedef struct Race {
   const FuseLibrary *library; /* NULL: it cannot do this product, or is not there */
   int n;
   Candidate at[RACE_TILES + 1]; /* the table's tile first */
+  RaceTime time[RACE_TILES + 1];
 } Race;
 /* With kernels for all candidates. */
 Race *race_make(const FusePlan *p, const FuseGroup *group, const FuseLibrary *library);

@@ -134,7 +134,9 @@ void fusion_release(nereid_fusion *f) {
   free(f->steps);
   f->steps = NULL;
   blas_close(f->blas);
+  dnn_close(f->dnn);
   f->blas = NULL;
+  f->dnn = NULL;
   free(f->known);
   f->known = NULL;
   f->known_count = 0;
@@ -154,13 +156,24 @@ static nereid_status open_library(nereid_fusion *f, nereid_device *d, const Fuse
   return status ? status : blas_start(f->blas, error);
 }
 
+static nereid_status open_convolutions(nereid_fusion *f, nereid_device *d, FuseStep *s, nereid_error **error) {
+  if (!dnn_takes(d, s->kernel->convolution->dtype))
+    return error_set(error, NEREID_UNSUPPORTED, "name this device when it is planned, or plan it with products=own",
+                     "%s: a library's convolution, planned for another device than %s", s->kernel->name, d->name);
+  nereid_status status = f->dnn ? NEREID_OK : dnn_open(d, &f->dnn, error);
+  return status ? status : step_plan(s, f->dnn, error);
+}
+
 /* With f->arrays of the run at hand. */
 static nereid_status prepare(nereid_fusion *f, nereid_device *d, nereid_error **error) {
   int n = f->plan->kernels.n;
   Blas *opened = f->blas && f->blas->device == d ? f->blas : NULL; /* when it was planned */
+  Dnn *dnn = f->dnn && f->dnn->device == d ? f->dnn : NULL;        /* when it was planned */
   if (opened) f->blas = NULL;
+  if (dnn) f->dnn = NULL;
   fusion_release(f);
   f->blas = opened;
+  f->dnn = dnn;
   f->device = d;
   f->slots = calloc((size_t)f->memory->count + 1, sizeof *f->slots);
   f->steps = calloc((size_t)n + 1, sizeof *f->steps);
@@ -172,6 +185,7 @@ static nereid_status prepare(nereid_fusion *f, nereid_device *d, nereid_error **
     status = step_make(&f->steps[i], kernel, f->symbols, f->seed, error);
     if (!status) place_buffers(f, &f->steps[i]);
     if (!status && kernel->library) status = open_library(f, d, kernel, error);
+    if (!status && kernel->convolution) status = open_convolutions(f, d, &f->steps[i], error);
   }
   if (!status) status = steps_compile(f->steps, n, d, f->module, error); /* on all processors */
   f->cannot_record = !d->kind->async;
@@ -266,6 +280,13 @@ static nereid_graph *recorded(nereid_fusion *f) {
   return NULL;
 }
 
+/* A step for arrays that lie otherwise; what was recorded may have the library's plan. */
+static nereid_status renew(nereid_fusion *f, FuseStep *s, nereid_error **error) {
+  if (!s->kernel->convolution) return step_compile(s, f->device, f->module, error);
+  forget_recordings(f);
+  return step_plan(s, f->dnn, error);
+}
+
 nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_stream *s, void *const *inputs,
                                 void *const *outputs, nereid_error **error) {
   if (!f) return error_null(error, "nereid_fusion_run", "f");
@@ -281,7 +302,7 @@ nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_strea
   else
     for (int i = 0; moved && i < f->plan->kernels.n && !status; i++) {
       place_buffers(f, &f->steps[i]);
-      if (step_is_stale(&f->steps[i])) status = step_compile(&f->steps[i], d, f->module, error);
+      if (step_is_stale(&f->steps[i])) status = renew(f, &f->steps[i], error);
     }
   if (status) {
     fusion_release(f);

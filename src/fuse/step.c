@@ -1,4 +1,4 @@
-/* A launch: a kernel's arguments, grid and compiled function; or a product that a library does. */
+/* A launch: a kernel's arguments, grid and compiled function; or a product or convolution that a library does. */
 #include <stdlib.h>
 
 #include "fuse/program.h"
@@ -34,6 +34,7 @@ nereid_status step_make(FuseStep *s, const FuseKernel *k, const int64_t *symbols
   if (k->seed) a[i++] = nereid_int((int64_t)seed);
   for (int b = 0; b < k->constant_count; b++) a[i++] = nereid_constexpr_int(k->constants[b]);
   if (k->library) return make_product(s, symbols) ? NEREID_OK : too_large(s, error);
+  if (k->convolution) return NEREID_OK;
   int64_t *grid = s->grid;
   for (int d = 0; d < 3; d++) {
     int64_t v = 1;
@@ -56,6 +57,14 @@ static uint64_t alignment(const FuseStep *s) {
 
 bool step_is_stale(const FuseStep *s) { return !s->kernel->library && alignment(s) != s->aligned; }
 
+nereid_status step_plan(FuseStep *s, Dnn *dnn, nereid_error **error) {
+  s->aligned = alignment(s);
+  DnnConvolution c = dnn_convolution(s->kernel->convolution, s->aligned == 7);
+  int way = (int)s->kernel->convolution->way;
+  dnn_plan_free(s->plan);
+  return dnn_plan(dnn, &c, &way, &s->plan, error);
+}
+
 nereid_status step_compile(FuseStep *s, nereid_device *d, nereid_module *m, nereid_error **error) {
   bool checks = s->kernel->checks;
   nereid_options options = {.size = sizeof options,
@@ -64,7 +73,7 @@ nereid_status step_compile(FuseStep *s, nereid_device *d, nereid_module *m, nere
                             .no_sanitize_overflow = checks,
                             .allow_unwritten = checks};
   nereid_function *function = NULL;
-  if (s->kernel->library) return NEREID_OK;
+  if (s->kernel->library || s->kernel->convolution) return NEREID_OK;
   nereid_status status = nereid_compile(d, m, s->kernel->name, s->args, s->arg_count, &options, &function, error);
   if (status) return status;
   nereid_function_free(s->function);
@@ -105,6 +114,7 @@ nereid_status steps_compile(FuseStep *steps, int n, nereid_device *d, nereid_mod
 }
 
 nereid_status step_run(const FuseStep *s, Blas *blas, nereid_stream *stream, nereid_error **error) {
+  if (s->plan) return dnn_run(s->plan, stream, s->args[0].pointer, s->args[1].pointer, s->args[2].pointer, error);
   if (!s->kernel->library) return nereid_run(s->function, stream, s->grid, s->args, s->arg_count, error);
   int64_t size = dtype_bytes(s->product.type);
   const char *a = s->args[0].pointer, *b = s->args[1].pointer;
@@ -113,6 +123,7 @@ nereid_status step_run(const FuseStep *s, Blas *blas, nereid_stream *stream, ner
 
 void step_free(FuseStep *s) {
   nereid_function_free(s->function);
+  dnn_plan_free(s->plan);
   free(s->args);
   *s = (FuseStep){0};
 }

@@ -458,6 +458,56 @@ Tensor *graph_merge_runs(Graph *g, Tensor *keys, int64_t run) {
   return t;
 }
 
+static bool has_sizes(const Tensor *t, int64_t *out) {
+  for (int d = 0; d < t->rank; d++)
+    if (!size_is_int(t->size[d], &out[d]) || out[d] < 1 || out[d] > INT32_MAX) return false;
+  return true;
+}
+
+bool graph_convolution_of(const Tensor *like, Tensor *const *in, Convolution *out, const char **why) {
+  int64_t size[3][2 + CONVOLUTION_DIMS]; /* of the image, the filter, the result */
+  static const int places[CONVOLUTION_PARTS][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
+  const Tensor *of[] = {in[0], in[1], like};
+  int dims = like->rank - 2;
+  *why = "a convolution is of three tensors of one float type, of 1 to 3 dims";
+  for (int i = 0; i < 3; i++)
+    if (of[i]->rank != like->rank || of[i]->dtype != like->dtype) return false;
+  if (dims < 1 || dims > CONVOLUTION_DIMS || !dtype_is_float(like->dtype)) return false;
+  *why = "a convolution's sizes are known, and not 0";
+  for (int i = 0; i < 3; i++)
+    if (!has_sizes(of[i], size[places[like->part][i]])) return false;
+  *why = "a convolution has strides, paddings and dilations";
+  if (like->dim_count != 3 * dims) return false;
+  const int64_t *x = size[0], *w = size[1], *y = size[2], g = like->groups;
+  *out = (Convolution){(ConvolutionPart)like->part, dims, x[0], x[1], y[1], g, {0}, {0}, {0}, {0}, {0}, {0}};
+  *why = "a convolution's channels";
+  if (g < 1 || x[1] % g || y[1] % g || y[0] != x[0] || w[0] != y[1] || w[1] != x[1] / g) return false;
+  for (int d = 0; d < dims; d++) {
+    int64_t s = like->dims[d], p = like->dims[dims + d], r = like->dims[2 * dims + d];
+    *why = "a convolution's strides, paddings and dilations";
+    if (s < 1 || p < 0 || r < 1 || s > INT32_MAX || p > INT32_MAX || r > INT32_MAX) return false;
+    int64_t room = x[2 + d] + 2 * p - r * (w[2 + d] - 1) - 1;
+    *why = "a convolution's places";
+    if (room < 0 || room / s + 1 != y[2 + d]) return false;
+    out->image[d] = x[2 + d], out->kernel[d] = w[2 + d], out->places[d] = y[2 + d];
+    out->stride[d] = s, out->padding[d] = p, out->dilation[d] = r;
+  }
+  return true;
+}
+
+Tensor *graph_convolution(Graph *g, const Tensor *like, int n, Tensor *const *in) {
+  Convolution c;
+  const char *why;
+  if (n > 3) diag_fail(g->cx, g->place, "a convolution takes 2 or 3 operands, and not %d", n);
+  if (!graph_convolution_of(like, in, &c, &why)) wrong(g, why, in[0], in[1]);
+  if (n == 3 && (in[2]->dtype != like->dtype || !graph_same_shape(in[2], like)))
+    wrong(g, "a convolution is what computes it", like, in[2]);
+  Tensor *t = make(g, GRAPH_CONVOLUTION, like->dtype, like->rank, like->size, n, in);
+  memcpy(t->attr, like->attr, sizeof t->attr);
+  set_dims(g, t, like->dim_count, like->dims);
+  return t;
+}
+
 Tensor *graph_product(Graph *g, Tensor *a, Tensor *b, bool tf32) {
   bool fits = a->rank == b->rank && a->rank >= 2 && a->dtype == b->dtype;
   for (int d = 0; fits && d < a->rank - 2; d++) fits = a->size[d] == b->size[d];

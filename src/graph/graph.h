@@ -45,6 +45,12 @@ typedef enum {
 } ScatterMode;
 
 typedef enum {
+#define CONVOLUTION_PART(id, name) CONVOLUTION_##id,
+#include "graph/graph.def"
+  CONVOLUTION_PARTS
+} ConvolutionPart;
+
+typedef enum {
   CLASS_CREATE,
   CLASS_POINT,
   CLASS_REDUCE,
@@ -82,12 +88,13 @@ typedef struct GraphAttr {
   int slot;                 /* of INT and WORD: in Tensor.attr */
   const char *const *words; /* of WORD: by number; NULL after the last */
 } GraphAttr;
-enum { GRAPH_MAX_ATTRS = 4 };
+enum { GRAPH_MAX_ATTRS = 5 };
 int graph_attrs(GraphOp op, const GraphAttr *out[GRAPH_MAX_ATTRS]); /* how many, in the row's order */
 extern const GraphOpInfo graph_ops[GRAPH_OP_COUNT];
 extern const PointInfo graph_points[POINT_COUNT];
 extern const char *const graph_reductions[REDUCE_COUNT + 1]; /* NULL after the last */
 extern const char *const graph_scatter_modes[SCATTER_COUNT + 1];
+extern const char *const graph_convolution_parts[CONVOLUTION_PARTS + 1];
 extern const char *const graph_scatter_triton[SCATTER_COUNT]; /* "atomic_add" */
 int graph_point_named(const char *name);                      /* PointOp, or -1 */
 int graph_reduction_named(const char *name);                  /* Reduction, or -1 */
@@ -144,9 +151,14 @@ struct Tensor {
         int64_t dim, kind, start, stream, word, block, run, tf32, is_state; /* is_state: of an input */
       };
       union {
-        int64_t step, mode, descending, kept;
+        int64_t step, mode, descending, kept, part;
       };
-      int64_t window, dilation;
+      union {
+        int64_t window, groups;
+      };
+      union {
+        int64_t dilation, way;
+      };
     };
   };
   int dim_count;
@@ -231,6 +243,19 @@ Tensor *graph_sort_keys(Graph *g, Tensor *x, bool upper, bool descending);
 Tensor *graph_sort_blocks(Graph *g, Tensor *keys, int64_t block, int64_t kept);
 Tensor *graph_merge_runs(Graph *g, Tensor *keys, int64_t run);
 Tensor *graph_product(Graph *g, Tensor *a, Tensor *b, bool tf32); /* tf32: operands of f32 may be rounded to it */
+/* A convolution in numbers: image [n, channels, image..], filter [filters, channels / groups, kernel..], result
+ * [n, filters, places..]; 1 to 3 dims. Place o has sums of image[o * stride + k * dilation - padding] * filter[k]. */
+enum { CONVOLUTION_DIMS = 3 };
+typedef struct Convolution {
+  ConvolutionPart part;
+  int dims;
+  int64_t n, channels, filters, groups;
+  int64_t image[CONVOLUTION_DIMS], kernel[CONVOLUTION_DIMS], places[CONVOLUTION_DIMS];
+  int64_t stride[CONVOLUTION_DIMS], padding[CONVOLUTION_DIMS], dilation[CONVOLUTION_DIMS];
+} Convolution;
+/* `like` has shape and attributes, in two operands or three. False: that is none; *why says so. */
+bool graph_convolution_of(const Tensor *like, Tensor *const *in, Convolution *out, const char **why);
+Tensor *graph_convolution(Graph *g, const Tensor *like, int n, Tensor *const *in);
 bool graph_same_shape(const Tensor *a, const Tensor *b);
 void graph_name_output(Graph *g, int i, const char *name);
 const char *graph_output_name(const Graph *g, int i); /* or NULL */

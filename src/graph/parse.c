@@ -289,7 +289,8 @@ static void check_attributes(Parser *p, Span place, const Tensor *t) {
   for (int i = 0, n = graph_attrs(t->op, attrs); i < n; i++) {
     const char *name = attrs[i]->name;
     int count = attrs[i]->type == GRAPH_ATTR_SIZES ? t->before_count : t->dim_count;
-    bool list = attrs[i]->type == GRAPH_ATTR_SIZES || (attrs[i]->type == GRAPH_ATTR_DIMS && t->op != GRAPH_REDUCE);
+    bool list = attrs[i]->type == GRAPH_ATTR_SIZES ||
+                (attrs[i]->type == GRAPH_ATTR_DIMS && t->op != GRAPH_REDUCE && t->op != GRAPH_CONVOLUTION);
     if (list && count != rank) diag_fail(p->cx, place, "%s has %d numbers here, and not %d", name, rank, count);
     if (!strcmp(name, "dim") && (t->dim < 0 || t->dim >= rank))
       diag_fail(p->cx, place, "there is no dim %lld in a tensor of %d dims", (long long)t->dim, rank);

@@ -262,6 +262,51 @@ static void product(Run *r, const Tensor *t, double *out) {
       }
 }
 
+/* Of a place: what it has to do with image, filter and result; all three parts add up products of two of them. */
+static void convolve_place(const Convolution *c, const int64_t *place, double *image, double *filter, double *result) {
+  int64_t kernel = c->kernel[0] * c->kernel[1] * c->kernel[2], each = c->channels / c->groups;
+  for (int64_t k = 0; k < kernel; k++) {
+    int64_t rest = k, at = 0, size = 1;
+    bool inside = true;
+    for (int d = CONVOLUTION_DIMS - 1; d >= 0; d--) {
+      int64_t i = place[d] * c->stride[d] + rest % c->kernel[d] * c->dilation[d] - c->padding[d];
+      inside &= i >= 0 && i < c->image[d];
+      at += i * size;
+      size *= c->image[d];
+      rest /= c->kernel[d];
+    }
+    for (int64_t i = 0; inside && i < each; i++) {
+      double *x = image + i * size + at, *w = filter + i * kernel + k;
+      if (c->part == CONVOLUTION_FORWARD) *result += *x * *w;
+      else if (c->part == CONVOLUTION_DATA) *x += *result * *w;
+      else *w += *x * *result;
+    }
+  }
+}
+
+static void convolution(Run *r, const Tensor *t, double *out) {
+  static const int operand[CONVOLUTION_PARTS][3] = {{0, 1, -1}, {-1, 1, 0}, {0, -1, 1}};
+  Convolution c;
+  const char *why;
+  double *of[3]; /* image, filter, result */
+  for (int i = 0; i < 3; i++) {
+    int k = operand[t->part][i];
+    of[i] = k < 0 ? out : r->arrays[t->in[k]->id].at;
+  }
+  graph_convolution_of(t, t->in, &c, &why);
+  memset(out, 0, sizeof *out * (size_t)r->arrays[t->id].n);
+  for (int d = c.dims; d < CONVOLUTION_DIMS; d++)
+    c.image[d] = c.kernel[d] = c.places[d] = c.stride[d] = c.dilation[d] = 1;
+  int64_t image = c.image[0] * c.image[1] * c.image[2], kernel = c.kernel[0] * c.kernel[1] * c.kernel[2];
+  int64_t places = c.places[0] * c.places[1] * c.places[2], each = c.channels / c.groups;
+  for (int64_t i = 0; i < c.n * c.filters * places; i++) {
+    int64_t n = i / places / c.filters, f = i / places % c.filters, o = i % places, group = f / (c.filters / c.groups);
+    int64_t place[] = {o / c.places[2] / c.places[1], o / c.places[2] % c.places[1], o % c.places[2]};
+    double *x = of[0] + (n * c.channels + group * each) * image, *w = of[1] + f * each * kernel;
+    convolve_place(&c, place, x, w, of[2] + i);
+  }
+}
+
 static uint64_t seed_of(const Run *r) {
   return r->g->seed ? (uint64_t)(int64_t)*r->arrays[r->g->seed->id].at : r->v->seed;
 }
@@ -301,7 +346,11 @@ static void compute(Run *r, const Tensor *t, double *out) {
       else if (t->op == GRAPH_SORT) sort(r, t, out);
       else memset(out, 0, sizeof *out * (size_t)y->n); /* of a sort in steps: it looks at what it sorts alone */
       break;
-    case CLASS_PRODUCT: product(r, t, out); break;
+    case CLASS_PRODUCT:
+      if (t->op == GRAPH_PRODUCT) product(r, t, out);
+      else if (t->in_count == 2) convolution(r, t, out);
+      else memcpy(out, r->arrays[t->in[2]->id].at, sizeof *out * (size_t)y->n);
+      break;
   }
 }
 

@@ -31,6 +31,11 @@ const char *const graph_scatter_triton[SCATTER_COUNT] = {
 #include "graph/graph.def"
 };
 
+const char *const graph_convolution_parts[CONVOLUTION_PARTS + 1] = {
+#define CONVOLUTION_PART(id, name) name,
+#include "graph/graph.def"
+};
+
 #define SLOT(name) (int)((offsetof(Tensor, name) - offsetof(Tensor, attr)) / sizeof(int64_t))
 #define INT(name) \
   { #name, GRAPH_ATTR_INT, SLOT(name), NULL }
@@ -46,8 +51,11 @@ static const GraphAttr attributes[] = {INT(dim),
                                        INT(kept),
                                        INT(window),
                                        INT(dilation),
+                                       INT(groups),
+                                       INT(way),
                                        {"kind", GRAPH_ATTR_WORD, SLOT(kind), graph_reductions},
                                        {"mode", GRAPH_ATTR_WORD, SLOT(mode), graph_scatter_modes},
+                                       {"part", GRAPH_ATTR_WORD, SLOT(part), graph_convolution_parts},
                                        {"number", GRAPH_ATTR_NUMBER, 0, NULL},
                                        {"dims", GRAPH_ATTR_DIMS, 0, NULL},
                                        {"between", GRAPH_ATTR_DIMS, 0, NULL},

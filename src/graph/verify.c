@@ -46,6 +46,7 @@ Tensor *graph_again(Graph *g, const Tensor *t) {
     case GRAPH_SORT_KEYS: return graph_sort_keys(g, t->in[0], t->word, t->descending);
     case GRAPH_SORT_BLOCKS: return graph_sort_blocks(g, t->in[0], t->block, t->kept);
     case GRAPH_MERGE_RUNS: return graph_merge_runs(g, t->in[0], t->run);
+    case GRAPH_CONVOLUTION: return graph_convolution(g, t, t->in_count, t->in);
     case GRAPH_PRODUCT: return graph_product(g, t->in[0], t->in[1], t->tf32);
   }
   return NULL;

@@ -219,6 +219,29 @@ static Tensor *p_dot(Reader *r, const Args *a) { /* a, b, whether tf32 will do *
   return graph_product(r->g, tensor(r, a, 0), tensor(r, a, 1), tf32);
 }
 
+/* y, image or gradient, filter or gradient, part, [strides, paddings, dilations], groups: y, which a library may
+ * compute as well; y itself, where the sizes are none that libraries take. */
+static Tensor *p_convolution(Reader *r, const Args *a) {
+  Tensor *y = tensor(r, a, 0), *in[] = {tensor(r, a, 1), tensor(r, a, 2), y};
+  int64_t dims[GRAPH_MAX_RANK];
+  const Object *part = argument(r, a, 3);
+  const Object *list = want_items(r, a->span, argument(r, a, 4));
+  Tensor like = *y;
+  Convolution c;
+  const char *why;
+  for (int i = 0; i < list->list.n; i++)
+    if (list->list.at[i]->kind != O_INT) return y;
+  if (list->list.n > GRAPH_MAX_RANK) return y;
+  like.dim_count = ints(r, a, 4, dims);
+  like.dims = dims;
+  memset(like.attr, 0, sizeof like.attr);
+  like.tf32 = true;
+  like.groups = want_int(r, a->span, argument(r, a, 5), "a number of groups");
+  while (like.part < CONVOLUTION_PARTS && strcmp(graph_convolution_parts[like.part], part->s)) like.part++;
+  if (like.part == CONVOLUTION_PARTS || !graph_convolution_of(&like, in, &c, &why)) return y;
+  return graph_convolution(r->g, &like, 3, in);
+}
+
 static const struct {
   const char *name;
   Tensor *(*make)(Reader *r, const Args *a);
@@ -244,6 +267,7 @@ static const struct {
              {"scatter_min", p_scatter_min, false},
              {"sort", p_sort, false},
              {"dot", p_dot, false},
+             {"convolution", p_convolution, false},
              {"detach", p_detach, false},
              {"differentiate", p_differentiate, false}};
 

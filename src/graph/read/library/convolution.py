@@ -136,9 +136,13 @@ def convolution(x, w, bias, stride, padding, dilation, transposed, output_paddin
     dims = w.ndim - 2
     s, p, d = of_dims(stride, dims), of_dims(padding, dims), of_dims(dilation, dims)
     if transposed:
-        y = convolve_transposed(x, w, s, p, of_dims(output_padding, dims), d, groups)
+        more = of_dims(output_padding, dims)
+        y = data_gradient(x, w, s, p, more, d, groups)
+        if [m < n for m, n in zip(more, s)] == [True] * dims:
+            y = prim.differentiate(y, [x, w], lambda g, x, w: [correlation(g, w, s, p, d, groups), filter_gradient(g, x, w, s, p, d, groups)])
     else:
-        y = prim.differentiate(convolve(x, w, s, p, d, groups), [x, w], lambda g, x, w: convolution_gradients(g, x, w, s, p, d, groups))
+        y = correlation(x, w, s, p, d, groups)
+        y = prim.differentiate(y, [x, w], lambda g, x, w: convolution_gradients(g, x, w, s, p, d, groups))
     return y if bias is None else y + prim.reshape(bias, [bias.shape[0]] + [1] * dims)
 
 
@@ -154,14 +158,28 @@ def convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, tran
 def convolution_gradients(grad, x, w, s, p, d, groups):
     dims, kernel = w.ndim - 2, list(w.shape[2:])
     more = [x.shape[2 + i] - ((grad.shape[2 + i] - 1) * s[i] - 2 * p[i] + d[i] * (kernel[i] - 1) + 1) for i in range(dims)]
+    gw = filter_gradient(x, grad, w, s, p, d, groups)
+    return prim.full(x.shape, 0, x.dtype) if prim.is_empty(x) else data_gradient(grad, w, s, p, more, d, groups), gw
+
+
+# ---- the three parts: each of the two others, by products, or by a library that has it ----
+
+def correlation(x, w, s, p, d, groups):
+    return prim.convolution(convolve(x, w, s, p, d, groups), x, w, 'forward', s + p + d, groups)
+
+
+def data_gradient(grad, w, s, p, more, d, groups):
+    return prim.convolution(convolve_transposed(grad, w, s, p, more, d, groups), grad, w, 'data', s + p + d, groups)
+
+
+def filter_gradient(x, grad, w, s, p, d, groups):
+    dims, kernel = w.ndim - 2, list(w.shape[2:])
     m, places = windows(x, kernel, s, p, d, groups)
     n, out = x.shape[0], w.shape[0] // groups
     g = prim.reshape(grad, [n, groups, out] + places)
     g = prim.permute(g, [1, 2, 0] + list(range(3, 3 + dims)))
     gw = prim.reshape(prim.dot(prim.reshape(g, [groups, out, m.shape[1]]), m), w.shape)
-    if prim.is_empty(x):
-        return prim.full(x.shape, 0, x.dtype), gw
-    return convolve_transposed(grad, w, s, p, more, d, groups), gw
+    return prim.convolution(gw, x, grad, 'filter', s + p + d, groups)
 
 
 def F_conv1d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
@@ -177,6 +195,8 @@ def conv(x, w, bias, stride, padding, dilation, groups):
         padding = 0
     if padding == 'same':  # what is odd stands after
         both = [d * (n - 1) for d, n in zip(of_dims(dilation, w.ndim - 2), list(w.shape[2:]))]
+        if [b % 2 for b in both] == [0] * len(both):
+            return convolution(x, w, bias, stride, [b // 2 for b in both], dilation, False, 0, groups)
         low = [0] * (x.ndim - len(both)) + [b // 2 for b in both]
         high = [0] * (x.ndim - len(both)) + [b - b // 2 for b in both]
         x, padding = prim.pad(x, low, high, [0] * x.ndim, 0), 0
