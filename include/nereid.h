@@ -734,8 +734,8 @@ typedef struct nereid_fuse_input {
   int64_t shape[NEREID_MAX_DIMS];
 } nereid_fuse_input;
 /* Who computes a product of matrices, or a convolution (docs/guide/fuse.md): whoever is known to be faster, which takes
- * a second for each the first time; a kernel; a library, where it can; whoever was faster, where that has been measured,
- * else a kernel. */
+ * a second for each the first time; a kernel; a library, where it can; whoever was faster, where that has been
+ * measured, else a kernel. */
 typedef enum {
   NEREID_PRODUCTS_AUTO = 0,
   NEREID_PRODUCTS_OWN = 1,
