@@ -255,7 +255,7 @@ static Dnn *library(Chooser *c, const Tensor *t) {
   const FuseProducts *o = c->products;
   nereid_error *error = NULL;
   if (!*o->dnn && !c->no_library) c->no_library = dnn_open(o->device, o->dnn, &error);
-  if (error) explain(c, t, "ours: %s", nereid_error_message(error));
+  if (error && o->who == PRODUCTS_LIBRARY) explain(c, t, "ours: %s", nereid_error_message(error));
   nereid_error_free(error);
   return *o->dnn;
 }

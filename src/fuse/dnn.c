@@ -11,13 +11,12 @@ DnnConvolution dnn_convolution(const Tensor *t, bool aligned) {
 }
 
 bool dnn_takes(const nereid_device *d, Dtype t) {
+  if (d->kind == &device_cpu) return t == DT_F32;
   return d->kind == &device_cuda && (t == DT_F16 || t == DT_BF16 || t == DT_F32);
 }
 
 nereid_status dnn_open(nereid_device *d, Dnn **out, nereid_error **error) {
-  if (d->kind != &device_cuda)
-    return error_set(error, NEREID_UNSUPPORTED, NULL, "%s has no library of convolutions", d->name);
-  nereid_status status = cudnn_open(out, error);
+  nereid_status status = d->kind == &device_cuda ? cudnn_open(out, error) : onednn_open(out, error);
   if (!status) (*out)->device = d;
   return status;
 }

@@ -1,5 +1,5 @@
-/* dnn: convolutions by a library, which is opened at run time: cuDNN on a GPU (cudnn.c). $NEREID_LIBCUDNN names a
- * file. */
+/* dnn: convolutions by a library, which is opened at run time: cuDNN on a GPU (cudnn.c), oneDNN on a CPU (onednn.c).
+ * $NEREID_LIBCUDNN and $NEREID_LIBDNNL name a file. */
 #ifndef NEREID_FUSE_DNN_H
 #define NEREID_FUSE_DNN_H
 
@@ -56,5 +56,6 @@ struct DnnPlan {
   ConvolutionPart part;
 };
 nereid_status cudnn_open(Dnn **out, nereid_error **error);
+nereid_status onednn_open(Dnn **out, nereid_error **error);
 
 #endif

@@ -26,7 +26,7 @@
  *     run.c      and run
  *     step.c     one launch
  *     blas.c     one product of a library: openblas.c, cublas.c
- *     dnn.c      one convolution: cudnn.c
+ *     dnn.c      one convolution of a library: onednn.c, cudnn.c
  *
  * Eager: a kernel for each operation that computes something; views are part of the kernel that reads them. */
 #ifndef NEREID_FUSE_H

@@ -1,0 +1,109 @@
+/* Convolutions by oneDNN, on the CPU: the three parts in 1 to 3 dims, recorded programs, and what is done without it.
+ * It is the machine's own library (tests/setup installs one); where there is none, that is said, and the rest is left
+ * out. */
+#include "unit/fuse/convolution_kit.h"
+
+#include <unistd.h>
+
+static nereid_device *cpu;
+static bool missing;
+
+static int setup(void **state) {
+  cpu = kit_device("cpu:2");
+  return 0;
+}
+
+static int teardown(void **state) {
+  nereid_device_close(cpu);
+  unsetenv("NEREID_LIBDNNL");
+  return 0;
+}
+
+static nereid_fusion *plan(const Case *c, nereid_fuse_products who) { return plan_on(cpu, c, NEREID_F32, who); }
+
+static void without_it_convolutions_are_ours(void **state) {
+  nereid_fusion *f = plan(&cases[0], NEREID_PRODUCTS_LIBRARY);
+  missing = says(f, ": ours: oneDNN was not found");
+  if (missing) fprintf(stderr, "oneDNN is not there (Debian: libdnnl3 or libdnnl2): its convolutions are not tested\n");
+  nereid_fusion_free(f);
+  setenv("NEREID_LIBDNNL", "/no/such/library.so", 1);
+  f = plan(&cases[0], NEREID_PRODUCTS_LIBRARY);
+  assert_true(says(f, ": ours: oneDNN was not found"));
+  nereid_fusion_free(f);
+  setenv("NEREID_LIBDNNL", "libm.so.6", 1);
+  f = plan(&cases[0], NEREID_PRODUCTS_LIBRARY);
+  assert_true(says(f, ": ours: this is no oneDNN 2 or 3: it has no dnnl_version"));
+  Arrays a = make_arrays(cpu, f, 0);
+  assert_ok(nereid_fusion_run(f, cpu, NULL, a.in, a.out, &error));
+  assert_right(&cases[0], &a);
+  free_arrays(cpu, &a);
+  nereid_fusion_free(f);
+}
+
+static void all_parts_of_convolutions(void **state) {
+  for (size_t i = 0; i < CASES && !missing; i++) {
+    nereid_fusion *f = plan(&cases[i], NEREID_PRODUCTS_LIBRARY);
+    Arrays a = make_arrays(cpu, f, 0), b = make_arrays(cpu, f, 4);
+    assert_true(says(f, ": the library's\n"));
+    assert_ok(nereid_fusion_run(f, cpu, NULL, a.in, a.out, &error));
+    assert_right(&cases[i], &a);
+    assert_ok(nereid_fusion_run(f, cpu, NULL, b.in, b.out, &error));
+    assert_right(&cases[i], &b);
+    free_arrays(cpu, &a);
+    free_arrays(cpu, &b);
+    nereid_fusion_free(f);
+  }
+}
+
+/* With kernels before and after; recorded, it runs when the graph does. */
+static void among_kernels(void **state) {
+  const Case c = {"F.relu(F.conv2d(F.conv2d(a * 2, b), b)) - 1", NEREID_F32, {{1, 3, 8, 8}, {3, 3, 2, 2}}, false};
+  nereid_fusion *f = plan(&c, NEREID_PRODUCTS_LIBRARY);
+  Arrays a = make_arrays(cpu, f, 0);
+  nereid_stream *s = NULL;
+  nereid_graph *g = NULL;
+  assert_ok(nereid_fusion_run(f, cpu, NULL, a.in, a.out, &error));
+  assert_right(&c, &a);
+  assert_ok(nereid_stream_create(cpu, &s, &error));
+  assert_ok(nereid_graph_begin(cpu, s, &error));
+  assert_ok(nereid_fusion_run(f, cpu, s, a.in, a.out, &error));
+  assert_ok(nereid_graph_end(cpu, s, &g, &error));
+  assert_ok(nereid_graph_launch(g, s, &error));
+  assert_ok(nereid_stream_synchronize(cpu, s, &error));
+  assert_right(&c, &a);
+  nereid_graph_free(g);
+  nereid_stream_destroy(s);
+  free_arrays(cpu, &a);
+  nereid_fusion_free(f);
+}
+
+/* A library that is not there is not measured; one that is, once. */
+static void it_is_measured_once(void **state) {
+  const Case large = {"F.conv2d(a, b)", NEREID_F32, {{2, 32, 34, 34}, {64, 32, 3, 3}}, false};
+  nereid_fusion *f = plan(&large, NEREID_PRODUCTS_AUTO);
+  assert_int_equal(says(f, "as measured: ours takes"), !missing);
+  Arrays a = make_arrays(cpu, f, 0);
+  assert_ok(nereid_fusion_run(f, cpu, NULL, a.in, a.out, &error));
+  assert_right(&large, &a);
+  free_arrays(cpu, &a);
+  nereid_fusion_free(f);
+  f = plan(&large, NEREID_PRODUCTS_KEPT);
+  assert_int_equal(says(f, "as measured: ours takes"), !missing);
+  nereid_fusion_free(f);
+}
+
+int main(void) {
+  char caches[] = "/tmp/nereid-test-onednn-XXXXXX";
+  if (!mkdtemp(caches)) return 1;
+  setenv("NEREID_CACHE_DIR", caches, 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(without_it_convolutions_are_ours, setup, teardown),
+      cmocka_unit_test_setup_teardown(all_parts_of_convolutions, setup, teardown),
+      cmocka_unit_test_setup_teardown(among_kernels, setup, teardown),
+      cmocka_unit_test_setup_teardown(it_is_measured_once, setup, teardown),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  char command[64];
+  snprintf(command, sizeof command, "rm -r %s", caches);
+  return failed | system(command);
+}
