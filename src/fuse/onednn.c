@@ -9,7 +9,7 @@
 
 #include "fuse/dnn.h"
 
-/* dnnl_types.h's numbers, and more bytes than its structs have */
+/* its headers' numbers, and more bytes than its structs have */
 enum { CPU = 1, IN_ORDER = 1, FLOAT = 3, ANY = 1, INFERENCE = 96, TRAINING = 64, DIRECT = 1, OUT_OF_MEMORY = 1 };
 enum { DESCRIPTOR_BYTES = 2048, OPERATION_BYTES = 16384, DIMS = 12, FROM = 1, TO = 17, ALIGNMENT = 64 };
 enum { IMAGE, FILTER, RESULT, ARRAYS };
