@@ -6,7 +6,7 @@
  *              names, kernels.c jit functions and their parameters, load.c a project's first file,
  *              ask.c names that a host knows
  *   library/   tl.* and its like: semantic.c Triton's operators on tensors, builtins.c the tables of lib_*.c
- *   tuning/    autotune.c, tuning.c configurations
+ *   tuning/    decorators.c, tuning.c configurations
  *   kernel/    a kernel's body: scope.c names, assign.c, call.c, expr.c, join.c, branches.c, loops.c, regions.c,
  * stmt.c, inline.c calls of jit functions; specialize.c arguments; kernel.c one compilation; key_dependences.c what
  * decorators look at
@@ -327,7 +327,7 @@ typedef struct Arguments {
 } Arguments;
 Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen);
 
-/* autotune.c, tuning.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
+/* decorators.c, tuning.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
 typedef struct Launch {
   int num_warps, num_stages, num_ctas;
   const ArgSpec *args; /* the caller's, with block shapes that the configuration's pre_hook sets */

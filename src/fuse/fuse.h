@@ -19,7 +19,7 @@
  *     choose.c   who does a product
  *     convolve.c who computes a convolution
  *     race.c     and who is the fastest
- *     plan.c     all kernels in order
+ *     kernel_list.c  all kernels in order
  *     text.c     and as a file
  *     memory.c   what lies where, and when
  *     program.c  what nereid.h promises: read, plan, check

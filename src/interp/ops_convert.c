@@ -205,7 +205,7 @@ static bool run_convert_each(Run *run, const Node *node, int64_t n) {
 
 static bool exact_in_float(Dtype t) { return dtype_bits(t) <= 16; }
 
-/* bitcast and conversions between integers of one width keep the bits and never come here (plan.c). */
+/* bitcast and conversions between integers of one width keep the bits and never come here (prepare.c). */
 bool prepare_convert(Plan *p, Node *node) {
   const Op *op = node->op;
   Dtype from = op->in[0]->type->dtype, to = op->out[0]->type->dtype;

@@ -7,7 +7,7 @@
  *     broadcast f32[64,1] -> f32[64,128]   shape (64, 128), strides (1, 0): 64 fills
  *     broadcast f32[1,128] -> f32[64,128]  shape (64, 128), strides (0, 1): 64 copies
  *
- * reshape, expand_dims and hint move nothing and never come here (plan.c).
+ * reshape, expand_dims and hint move nothing and never come here (prepare.c).
  */
 #include "interp/run.h"
 

@@ -1,8 +1,8 @@
 /* run: what the interpreter's own files share. Instrument src/interp only.
  *
- * A launch first turns the Func into Code (plan.c): one Node an operation that does something, with the function that
- * runs it and the addresses of its operands and results, which are fixed for the launch. Running a program is then a
- * walk over arrays of Nodes; nothing is allocated and nothing looked up by name.
+ * A launch first turns the Func into Code (prepare.c): one Node an operation that does something, with the function
+ * that runs it and the addresses of its operands and results, which are fixed for the launch. Running a program is then
+ * a walk over arrays of Nodes; nothing is allocated and nothing looked up by name.
  *
  * A value is an array of its type's elements, row-major, as interp_value shows it: i1 is a byte 0 or 1, a pointer 8
  * bytes.
@@ -97,7 +97,7 @@ bool run_for(Run *run, const Node *node, int64_t n);
 bool run_while(Run *run, const Node *node, int64_t n);
 bool run_if(Run *run, const Node *node, int64_t n);
 
-/* ---- plan.c
+/* ---- prepare.c
  * ---------------------------------------------------------------------------------------------------------- */
 
 struct Plan {
@@ -127,8 +127,8 @@ void *plan_alloc(Plan *p, size_t bytes);       /* zeroed, lives as long as the p
 int64_t plan_type_bytes(const Type *t);        /* of a whole value */
 int plan_elem_bytes(const Type *t);
 
-/* How each operation is run: one row each in plan.c. `prepare` sets node->fn and what it needs (false: out of memory);
- * `scratch` says how much space at run->scratch it takes. */
+/* How each operation is run: one row each in prepare.c. `prepare` sets node->fn and what it needs (false: out of
+ * memory); `scratch` says how much space at run->scratch it takes. */
 typedef bool (*Prepare)(Plan *p, Node *node);
 typedef int64_t (*ScratchSize)(const Op *op);
 

@@ -1,4 +1,4 @@
-/* Reports: what a launch will ask of a GPU, in the public interface's words. The counting is gpu/report/report.c's;
+/* Reports: what a launch will ask of a GPU, in the public interface's words. The counting is gpu/report/counts.c's;
  * here it is compiled, put beside what the target's multiprocessors give, and judged (report_text.c prints it).
  *
  * Bounds. Each is the least time that one resource takes when nothing else holds it up; the longest is what bounds the

@@ -1,8 +1,8 @@
 /* report: a report while it is made. Private to runtime/report*.c. */
-#ifndef NEREID_RUNTIME_REPORT_H
-#define NEREID_RUNTIME_REPORT_H
+#ifndef NEREID_MEASURE_REPORT_H
+#define NEREID_MEASURE_REPORT_H
 
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 #include "runtime/runtime.h"
 #include "tile/analysis/cost.h"
 
@@ -15,7 +15,7 @@ typedef struct Report {
   VEC(nereid_report_time) times;
 } Report;
 
-void cost_put(nereid_cost *out, const TileCost *c); /* cost.c: the counts in the interface's words */
+void cost_put(nereid_cost *out, const TileCost *c); /* launch_cost.c: the counts in the interface's words */
 /* report_occupancy.c */
 nereid_status report_target(const char *name, const GpuTarget **out, nereid_error **error); /* NULL: a common one */
 nereid_occupancy report_occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps);

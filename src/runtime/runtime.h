@@ -162,7 +162,7 @@ nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, n
 /* What the caller says that the slots' arrays hold. */
 void call_contents(const Call *c, const Specialization *s, HostArray *out);
 
-/* ---- plan.c ------------------------------------------------------------------------------------------------------ */
+/* ---- marshal_fast.c ---------------------------------------------------------------------------------------------- */
 
 /* how arguments like those that a function was compiled with are checked and packed in one pass */
 typedef struct ArgPlan ArgPlan;

@@ -94,7 +94,7 @@ static Py *value(Reads *r, Node *n) { return n ? host_eval_at(r->fr, r->ns, n, r
 
 static void read_heuristics(Reads *r, Node *decorator) {
   Py *values = value(r, decorator_argument(decorator, 0, "values"));
-  if (!values || values->kind != PY_DICT) return; /* nothing is called (autotune.c) */
+  if (!values || values->kind != PY_DICT) return; /* nothing is called (decorators.c) */
   for (int i = 0; i < values->dict.n; i++) {
     int p = values->dict.keys[i]->kind == PY_STR ? choice_param(r->k, values->dict.keys[i]->str.s) : -1;
     if (p < 0) continue;

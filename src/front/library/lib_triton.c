@@ -1,5 +1,5 @@
 /* lib_triton.c: names of the triton module itself: host helpers that are also constexpr functions, and the decorators,
- * whose meaning is kernels.c's and autotune.c's.
+ * whose meaning is kernels.c's and decorators.c's.
  */
 #include "front/core.h"
 #include "front/library/lib.h"

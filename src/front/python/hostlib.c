@@ -326,7 +326,7 @@ static Py *call_current_target(const HostCall *h) { /* kernels choose by it betw
   return o;
 }
 
-/* autotune.c's argument_value: what hooks ask of arrays */
+/* decorators.c's argument_value: what hooks ask of arrays */
 static Py *call_zero(const HostCall *h) {
   vec_push(h->fr->cx->arena, &front_project(h->fr)->zeroed, atoi(h->path + strlen("argument.zero_.")));
   return py_none(h->fr);

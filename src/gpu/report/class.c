@@ -2,7 +2,7 @@
  * Constants, parameters and the halves of 64-bit registers are operands, no instructions. Quotients and the like are
  * sequences; their numbers are those of sm_90.
  */
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 
 const char *const gpu_class_names[GC_COUNT] = {
 #define X(id, name) [GC_##id] = name,

@@ -14,7 +14,7 @@
  *
  * Latencies are round numbers of what microbenchmarks find on sm_80 to sm_90; a load counts as one from memory.
  */
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 
 enum { GROUPS = 8 }; /* that are looked back to */
 

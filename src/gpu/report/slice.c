@@ -9,7 +9,7 @@
  * control that they decide. An access is unknown when its address or guard is data, or when it stands in control that
  * is.
  */
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 
 typedef struct Slicer {
   const LaneFunc *f;

@@ -15,7 +15,7 @@
  *
  * These rules give, for all of 500 patterns of 4 to 16 bytes, what ncu counts on an H200.
  */
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 
 int gpu_request_sectors(const uint64_t at[32], uint32_t lanes, int bytes) {
   uint64_t seen[64];

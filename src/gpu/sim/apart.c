@@ -16,7 +16,7 @@
  *
  * For asynchronous units a warp must have fenced before it arrived (PTX ISA, Async proxy): that is known likewise.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 enum { BARRIERS = 16, ENTRY_REGISTERS = 65536 };
 

@@ -14,7 +14,7 @@
  * Operands are found as the hardware finds them, by descriptors: rows of 128, 64 or 32 bytes, in groups of eight, whose
  * places of 16 bytes are xor'ed with the row's number, by the bits of the address.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 typedef unsigned long long ull;
 

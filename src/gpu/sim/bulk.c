@@ -11,7 +11,7 @@
  *
  * A phase's barrier takes what those who arrive know, and gives it to those who wait.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 #include "rt/tensor_map.h"
 
 typedef unsigned long long ull;

@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 enum { CACHES = 2, BYTES = 1 << 13, KEEPS = 8 /* of so many hits, one is a miss */ };
 

@@ -1,5 +1,5 @@
 /* What ends a simulated launch: a message, with the operation, the program and the thread that it is about. */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) {
   LaneSimFault *f = r->fault;

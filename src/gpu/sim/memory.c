@@ -1,6 +1,6 @@
 /* The simulator's loads, stores and atomics, of global memory (this process's own) and of a block's shared memory. Each
  * is noted in the shadow (sim/shadow.c) before it is done. */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 typedef unsigned long long ull;
 

@@ -4,7 +4,7 @@
  * of two elements are exact in the type of the sums, f64's aside; they are added in the order of k, as by the
  * interpreter. Of an f32 operand the hardware takes the upper 19 bits (tf32) and leaves the others alone.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 #include <math.h>
 

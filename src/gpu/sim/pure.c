@@ -4,7 +4,7 @@
  * loop of their own that the compiler turns into vector instructions; all others go through lane_eval thread by thread,
  * which says what each means.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * its own. So what is recorded depends on the kernel and its input alone: it shows where the instructions are, not how
  * long they take.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 #include "tile/passes/instrument.h"
 
 struct SimClock {

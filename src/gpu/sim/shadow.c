@@ -19,7 +19,7 @@
  * what was before it is in order. Where a block touches more than MOST_PAGES without a barrier, its shadow is forgotten
  * and begins anew; races may be missed then, but none is made up.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 typedef unsigned long long ull;
 

@@ -14,7 +14,7 @@
  * thread must not wait for another of its block. `uniform` is checked where it is claimed. Programs of one call run one
  * after the other; of several calls, on coroutines, in turn: one that waits for another gives way (o->wait).
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 #include <stdatomic.h>
 

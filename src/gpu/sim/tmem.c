@@ -15,7 +15,7 @@
  * are done; of products, up to which one they are. Allocations begin at a column of chance, and hold nonsense; all must
  * be freed, with nothing under way.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 enum { LANES = 128, COLUMNS = 512, LEAST = 32, MOST_LINES = 256 };
 

@@ -5,7 +5,7 @@
  * Nothing here can go wrong: where data that are not there would have decided on an address, it may be anything. Shared
  * memory is only touched inside its bounds.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 static int warps_of(const SimRun *r, const SimMask *m) {
   if (m->count == r->threads) return r->plan->warps;

@@ -3,7 +3,7 @@
  * All lanes of a warp must come to such an operation together. Here that means: of each warp all lanes that have not
  * ended are active, or none; for a barrier of the block, all threads that have not ended.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 /* Which lanes of warp w take part; false after a fault. */
 static bool lanes_of(SimRun *r, const SimOp *o, const SimMask *m, int w, uint32_t *lanes) {

@@ -6,7 +6,7 @@
  *     cuda/launch.c   launches, what they leave behind, synchronizing
  *     cuda/graph_replay.c   a kernel that is launched over and over
  *     cuda/maps.c     tensor maps of a launch's arguments
- *     cuda/report.c   what device_print and device_assert leave behind
+ *     cuda/messages.c   what device_print and device_assert leave behind
  *
  * Compiling for it stands in src/runtime/cuda. Others know this folder by the table device_cuda alone.
  *
@@ -196,7 +196,7 @@ void cuda_retire(CudaKernel *k);
 CudaList *cuda_take_lists(Cuda *c);            /* of kernels that were launched. Under the lock */
 void cuda_free_lists(Cuda *c, CudaList *list); /* when all kernels that may read them have ended. In the context */
 
-/* ---- cuda/report.c: in the context, where it says no more -------------------------------------------------------- */
+/* ---- cuda/messages.c: in the context, where it says no more -------------------------------------------------------- */
 CuResult cuda_reports_prepare(CudaKernel *k); /* a buffer, so that the first launch finds one */
 /* Around the driver's launch of a kernel that reports, which writes to *out's diag. */
 nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, const nereid_options *o,

@@ -6,7 +6,7 @@
  * fault shows up. No lock is taken and nothing allocated.
  *
  * Not so for two kinds of kernels that debugging needs: those that print or assert write to a buffer that the next
- * synchronize must read (cuda/report.c); and launches of listed programs have lists that live until then. A list is
+ * synchronize must read (cuda/messages.c); and launches of listed programs have lists that live until then. A list is
  * noted once the driver has taken the launch: what is noted has been launched, so that a synchronize which finds it and
  * then waits has waited for it.
  */

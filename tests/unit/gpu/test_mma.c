@@ -1,6 +1,6 @@
 /* Products on tensor cores: what lanes hold, what the two operations of the lane IR do on the simulator, and that
  * shared memory is met without conflicts. */
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 #include "layout/layout.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Tests of reports: occupancy, sectors and passes over banks against figures made by hand, and what is said of launches
  * whose addresses are known, repeat with a period, or are decided by data. */
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 #include "unit/runtime/runtime_kit.h"
 
 /* ---- occupancy --------------------------------------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
  * Every value is an array over the block's threads, of 1, 2, 4 or 8 bytes an element; `regs` holds them all, and a
  * place is used again when its value is dead. An operation runs for all threads before the next begins.
  */
-#ifndef NEREID_SIM_PLAN_H
-#define NEREID_SIM_PLAN_H
+#ifndef NEREID_GPU_SIM_PLAN_H
+#define NEREID_GPU_SIM_PLAN_H
 
 #include "gpu/lane/table.h"
 

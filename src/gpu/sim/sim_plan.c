@@ -6,7 +6,7 @@
  * at an operation is not given to that operation's own results, so that what moves between lanes never writes over what
  * it still reads.
  */
-#include "gpu/sim/plan.h"
+#include "gpu/sim/sim_plan.h"
 
 static const int type_bytes[] = {[LT_PRED] = 1, [LT_B16] = 2, [LT_B32] = 4, [LT_B64] = 8};
 

@@ -1,12 +1,12 @@
-/* report: what a launch asks of a GPU's multiprocessors, counted by walking its programs. Private to gpu/report*.c and
- * runtime/report*.c.
+/* counts: what a launch asks of a GPU's multiprocessors, counted by walking its programs. Private to gpu/report
+ * and measure/report*.c.
  *
  * The lane IR is what the machine does but for register allocation and scheduling, so its loads and stores are ptxas's,
  * and their addresses are computed by the simulator (LaneTraceHook). Of everything else only what decides on addresses,
  * masks and control is computed. Data are zeros but for arrays whose contents are given.
  */
-#ifndef NEREID_GPU_REPORT_H
-#define NEREID_GPU_REPORT_H
+#ifndef NEREID_GPU_REPORT_COUNTS_H
+#define NEREID_GPU_REPORT_COUNTS_H
 
 #include "gpu/gpu.h"
 
@@ -33,7 +33,7 @@ GpuSlice *gpu_slice(const LaneFunc *f, const HostArray *contents);
 /* The parameter that a pointer is counted from; -1: none is seen. */
 int gpu_base_param(const LaneValue *pointer);
 
-/* ---- report.c ---------------------------------------------------------------------------------------------------- */
+/* ---- counts.c ---------------------------------------------------------------------------------------------------- */
 
 /* What warps issue, in classes. */
 #define GPU_CLASSES(X) \

@@ -9,7 +9,7 @@
  * floats: every eighth program is alike). Then, for each place in the period, the first, the last and those in the
  * middle, until neighbours are alike or lie on a line.
  */
-#include "gpu/report/report.h"
+#include "gpu/report/counts.h"
 
 #include <stdlib.h>
 
