@@ -263,6 +263,7 @@ NORETURN void core_unsupported(Front *fr, const Node *n, const char *what, const
 
 /* assign.c */
 void core_assign(Front *fr, Node *target, Py *value);
+Py *core_python_tuple(Front *fr, Py *v);
 bool core_is_constexpr_annotation(Front *fr, Node *annotation);
 void core_declare_constexpr(Front *fr, Node *target, Py *value, const Node *where);
 

@@ -90,6 +90,9 @@ struct Py {
   PyKind kind;
   /* made by tl.constexpr(...): kernels may read it as a global; of a TENSOR: declared constexpr, which it cannot be */
   bool is_constexpr;
+  bool
+      is_python; /* a tuple of Python's own in a constexpr: it is read and passed on, but neither assigned nor spread */
+  bool is_returned; /* a number that a jit function returned: it has a tensor's attributes, too, as in Triton 3.6 */
   union {
     PyInt i; /* BOOL, INT */
     double f;

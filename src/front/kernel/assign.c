@@ -44,6 +44,7 @@ static void check_assigned(Front *fr, Span at, const Py *value) {
   stack_guard();
   switch (value->kind) {
     case PY_TUPLE:
+      if (value->is_python) break;
       for (int i = 0; i < value->tuple.n; i++) {
         check_assigned(fr, at, value->tuple.at[i]);
         if (value->tuple.at[i]->kind == PY_TYPE)
@@ -68,7 +69,9 @@ static void check_assigned(Front *fr, Span at, const Py *value) {
     case PY_CONSTEXPR_TYPE: break;
     default: return;
   }
-  diag_fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`",
+  diag_fail_hint(fr->cx, at,
+                 value->is_python ? "annotate the variable, `x: tl.constexpr = ...`, and take its items by x[0], x[1]"
+                                  : "annotate the variable: `x: tl.constexpr = ...`",
                  "cannot convert %s of type <class '%s'> to tensor", py_describe(fr, value), py_class_name(value));
 }
 
@@ -89,6 +92,7 @@ void core_assign(Front *fr, Node *target, Py *value) {
     case NODE_LIST: diag_fail_hint(cx, at, "write the names without brackets", "values cannot be unpacked into a list");
     case NODE_TUPLE: {
       int n = target->Tuple.elts.n;
+      if (value->is_python) check_assigned(fr, at, value);
       if (value->kind != PY_TUPLE) diag_fail(cx, at, "%s cannot be unpacked into %d names", py_describe(fr, value), n);
       if (value->tuple.n < n) diag_fail(cx, at, "%d values cannot be unpacked into %d names", value->tuple.n, n);
       for (int i = 0; i < n; i++) core_assign(fr, target->Tuple.elts.at[i], value->tuple.at[i]);

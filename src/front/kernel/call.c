@@ -1,6 +1,19 @@
 /* What a call in a kernel's body calls: a function of the library, a jit function, a method, a class. */
 #include "front/core.h"
 
+/* What Python has computed. A tuple says that it is a constexpr's, since its type tells. */
+Py *core_python_tuple(Front *fr, Py *v) {
+  if (v->kind != PY_TUPLE) return v;
+  v = arena_copy(fr->cx->arena, v, sizeof *v);
+  v->is_constexpr = v->is_python = true;
+  return v;
+}
+
+static Py *call_constexpr_function(Front *fr, const char *name, Py *v, Span at) {
+  if (v->kind == PY_UNKNOWN) diag_fail(fr->cx, at, "%s could not be evaluated at compile time: %s", name, v->library);
+  return core_python_tuple(fr, v);
+}
+
 Py *front_call(Front *fr, Py *callee, const Call *call) {
   switch (callee->kind) {
     case PY_BUILTIN: return builtin_call(fr, callee->builtin.b, callee->builtin.self, call);
@@ -10,13 +23,8 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
         diag_fail_hint(fr->cx, call->span, "move the body into a @triton.jit function of its own and call that",
                        "%s stands under autotune or heuristics and can only be launched, not called", fn->name);
       if (fn->kind == FN_JIT) return front_hooks.call_function(fr, fn, NULL, call);
-      if (fn->kind == FN_CONSTEXPR ||
-          callee->is_constexpr) { /* is_constexpr: tl.constexpr(f), or a constexpr argument */
-        Py *v = host_call(fr, callee, call);
-        if (v->kind == PY_UNKNOWN)
-          diag_fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
-        return v;
-      }
+      if (fn->kind == FN_CONSTEXPR || callee->is_constexpr) /* is_constexpr: tl.constexpr(f), or a constexpr argument */
+        return call_constexpr_function(fr, fn->name, host_call(fr, callee, call), call->span);
       diag_fail_hint(fr->cx, call->span,
                      "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants",
                      "%s is a plain Python function; a kernel can only call @triton.jit functions", fn->name);
@@ -25,12 +33,8 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
       if (callee->method.fn) {
         Function *fn = callee->method.fn;
         if (fn->kind == FN_JIT) return front_hooks.call_function(fr, fn, callee->method.self, call);
-        if (fn->kind == FN_CONSTEXPR) {
-          Py *v = host_call(fr, callee, call);
-          if (v->kind == PY_UNKNOWN)
-            diag_fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
-          return v;
-        }
+        if (fn->kind == FN_CONSTEXPR)
+          return call_constexpr_function(fr, fn->name, host_call(fr, callee, call), call->span);
         diag_fail_hint(fr->cx, call->span, "put @triton.jit above it",
                        "%s is a plain Python method; a kernel can only call @triton.jit methods", fn->name);
       }
@@ -47,11 +51,8 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
       diag_fail_hint(fr->cx, call->span, "write x.to(dtype), or tl.full([], value, dtype) for a constant",
                      "'dtype' object is not callable: it is %s", py_describe(fr, callee));
     case PY_HOST:
-      if (callee->host.is_function) {
-        Py *v = host_call_object(fr, callee, call);
-        if (v->kind != PY_UNKNOWN) return v;
-        diag_fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", callee->host.what, v->library);
-      }
+      if (callee->host.is_function)
+        return call_constexpr_function(fr, callee->host.what, host_call_object(fr, callee, call), call->span);
       diag_fail_hint(fr->cx, call->span,
                      "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants",
                      "%s is Python's; a kernel can only call @triton.jit functions", callee->host.what);

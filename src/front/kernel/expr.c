@@ -261,6 +261,9 @@ static Py *eval_attribute(Front *fr, Node *n) {
     diag_fail_hint(fr->cx, core_span(fr, n), "leave out `.value`: only constexprs have it",
                    "'dtype' object has no attribute 'value': it is %s", py_describe(fr, x));
   Py *v = front_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
+  if (!v && x->is_returned)
+    v = front_attribute(fr, core_span(fr, n), py_tensor(fr, sem_to_value(fr, core_span(fr, n), x, "a number")),
+                        n->Attribute.attr);
   if (!v) fail_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (v->kind == PY_UNKNOWN)
     diag_fail(fr->cx, core_span(fr, n), "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
@@ -312,8 +315,17 @@ Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
     if (m) return front_call_values(fr, m, at, 1, &b);
   }
   const char *why = NULL;
+  if (op == PYOP_ADD && a->is_python && b->kind == PY_TUPLE && !b->is_python && !b->tuple.is_list)
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "write the items out, as in (x[0], x[1], 4)",
+                   "can only concatenate tuple (not \"tuple\") to tuple: %s is Python's, in a constexpr, and %s is "
+                   "Triton's",
+                   py_describe(fr, a), py_describe(fr, b));
+  if (op == PYOP_MULT && b->kind == PY_TUPLE && !b->is_python && a->kind == PY_INT && !b->tuple.is_list)
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "write the tuple first",
+                   "unsupported operand type(s) for *: 'int' and 'tuple'");
   Py *v = py_binary(fr, op, a, b, &why);
   if (!v) diag_fail(fr->cx, at, "%s", why);
+  if (a->is_python || (op == PYOP_MULT && b->is_python)) v = core_python_tuple(fr, v);
   return v;
 }
 
@@ -404,9 +416,13 @@ static Py *eval_subscript(Front *fr, Node *n) {
   Py *m = operator_method(fr, x, "__getitem__");
   if (m) return front_call_values(fr, m, at, 1, &index);
   const char *why = NULL;
+  if (x->is_python && index->kind == PY_SLICE)
+    diag_fail_hint(diag_as(fr->cx, ERROR_TYPE), at, "take the items one by one",
+                   "tuple indices must be integers or slices, not slice: %s is Python's, in a constexpr",
+                   py_describe(fr, x));
   Py *v = py_subscript(fr, x, index, &why);
   if (!v) diag_fail(fr->cx, at, "%s", why);
-  return v;
+  return x->is_python ? core_python_tuple(fr, v) : v;
 }
 
 /* ---- calls, displays --------------------------------------------------------------------------------------------- */
@@ -421,8 +437,9 @@ Call *core_make_call(Front *fr, Node *n) {
     Node *arg = n->Call.args.at[i];
     if (arg->kind == NODE_STARRED) {
       Py *items = core_eval(fr, arg->Starred.value);
-      if (items->kind != PY_TUPLE)
-        diag_fail(fr->cx, core_span(fr, arg), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
+      if (items->kind != PY_TUPLE || items->is_python)
+        diag_fail(fr->cx, core_span(fr, arg), "only a tuple can be spread with `*`, not %s%s", py_describe(fr, items),
+                  items->is_python ? ", which is Python's, in a constexpr" : "");
       for (int k = 0; k < items->tuple.n; k++) {
         vec_push(a, &args, items->tuple.at[k]);
         vec_push(a, &spans, core_span(fr, arg));
@@ -495,11 +512,12 @@ static Py *eval_comprehension(Front *fr, Node *n) {
     diag_warn(fr->cx, core_span(fr, g->comprehension.ifs.at[0]),
               "a comprehension's `if` has no effect, as in Triton: all elements are kept");
   Py *over = core_eval(fr, g->comprehension.iter);
-  Py *items = over->kind == PY_TUPLE && !over->tuple.is_list ? py_items(fr, over) : NULL;
+  Py *items = over->kind == PY_TUPLE && !over->tuple.is_list && !over->is_python ? py_items(fr, over) : NULL;
   if (!items)
     diag_fail_hint(fr->cx, core_span(fr, g->comprehension.iter),
                    over->kind == PY_RANGE ? "write the tuple out, or loop with tl.static_range" : NULL,
-                   "only tuple comprehensions are supported, and this is one over %s", py_describe(fr, over));
+                   "only tuple comprehensions are supported, and this is one over %s%s", py_describe(fr, over),
+                   over->is_python ? ", which is Python's, in a constexpr" : "");
   Py *out = py_tuple(fr, 0, NULL);
   for (int i = 0; i < items->tuple.n; i++) {
     Node *t = g->comprehension.target;

@@ -153,5 +153,9 @@ Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call) {
   fr->depth--;
   core->frame = f.up;
   fr->b.span = span;
-  return flow.kind == FLOW_FALLS || !flow.value ? py_none(fr) : flow.value;
+  if (flow.kind == FLOW_FALLS || !flow.value) return py_none(fr);
+  if (!py_is_number(flow.value)) return flow.value;
+  Py *number = arena_copy(fr->cx->arena, flow.value, sizeof *flow.value);
+  number->is_returned = true;
+  return number;
 }

@@ -144,20 +144,12 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
   bad_argument(s, NULL, "is missing");
 }
 
-/* A tuple says that it is a constexpr, since its type tells. */
-static Py *constexpr_tuple(Front *fr, Py *v) {
-  if (v->kind != PY_TUPLE) return v;
-  v = arena_copy(fr->cx->arena, v, sizeof *v);
-  v->is_constexpr = true;
-  return v;
-}
-
 static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
   stack_guard();
   Front *fr = s->fr;
   const KernelParam *p = &s->k->params[s->param];
   switch (arg->kind) {
-    case ARG_CONSTEXPR: return constexpr_tuple(fr, host_constexpr(fr, s->k, arg->text, p->name));
+    case ARG_CONSTEXPR: return core_python_tuple(fr, host_constexpr(fr, s->k, arg->text, p->name));
     case ARG_NONE: return py_none(fr);
     case ARG_BOOL: return py_bool(fr, arg->int_value != 0);
     case ARG_FLOAT: return py_float(fr, arg->float_value);
@@ -167,7 +159,7 @@ static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
     case ARG_TUPLE: {
       Py *t = py_tuple(fr, 0, NULL);
       for (int i = 0; i < arg->item_count; i++) py_append(fr, t, constexpr_argument(s, &arg->items[i]));
-      return constexpr_tuple(fr, t);
+      return core_python_tuple(fr, t);
     }
     default: bad_argument(s, NULL, "is a constexpr, but an array is given");
   }

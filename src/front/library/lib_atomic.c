@@ -96,9 +96,13 @@ static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, bits ? build_bitcast(&fr->b, op->out[0], elem) : op->out[0]);
 }
 
-/* No cast and no broadcast: both values must be what the pointer points to. */
+/* No cast and no broadcast: both values must be what the pointer points to; of integers the sign does not matter. */
 static Value *cas_operand(Front *fr, const Builtin *b, Span at, const char *name, Py *p, const Type *want) {
   Value *v = lib_value(fr, at, b, name, p);
+  const Type *elem = type_elem(fr->cx, v->type);
+  if (v->type != want && !want->ptr && !elem->ptr && dtype_is_int(want->dtype) && dtype_is_int(elem->dtype) &&
+      dtype_bits(want->dtype) == dtype_bits(elem->dtype))
+    v = build_bitcast(&fr->b, v, type_elem(fr->cx, want));
   if (v->type != want)
     lib_fail(fr, at, b, "cast or broadcast it first, or make it with tl.full(shape, value, dtype)",
              "`%s` must be of the type that `pointer` points to, %s, but it is %s", name, type_text(fr, want),

@@ -67,7 +67,9 @@ static Value *padding_value(Front *fr, const Type *elem, const BlockPtr *bp, boo
 /* ---- block pointers ---------------------------------------------------------------------------------------------- */
 
 static unsigned read_boundary(Front *fr, const Builtin *b, Span at, const BlockPtr *bp, const Py *p) {
-  if (lib_none(p)) return 0;
+  if (lib_none(p) || (p->kind == PY_BOOL && !p->i)) return 0;
+  if (p->kind == PY_BOOL)
+    lib_refuse(fr, at, "name dims, as in (0, 1)", "'bool' object is not iterable: `boundary_check` is True");
   int64_t dims[MAX_RANK];
   int n = lib_ints(fr, at, b, "boundary_check", p, dims, MAX_RANK);
   unsigned checked = 0;
@@ -90,8 +92,6 @@ Py *lib_load_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, const
                        const char *padding, int cache, int evict, bool is_volatile) {
   const Type *elem = type_pointee(fr->cx, bp->base->type);
   bool nan = !strcmp(padding, "nan");
-  if (padding[0] && !nan && strcmp(padding, "zero"))
-    lib_refuse(fr, at, "it is \"\", \"zero\" or \"nan\"", "Padding option %s not supported", padding);
   if (nan && (elem->ptr || !dtype_is_float(elem->dtype)))
     lib_refuse(fr, at, "use \"zero\"", "Padding option `nan` is not supported for integer block pointers, of %s",
                type_text(fr, elem));
@@ -137,6 +137,11 @@ static int scalars(Front *fr, const Builtin *b, Span at, const char *name, const
         lib_refuse(fr, at, NULL,
                    "Block pointers only support 32 bit `offsets/block_shape`, got a value %s which is out "
                    "of the range, for `%s[%d]`",
+                   py_describe(fr, item), name, i);
+      if (item->i < INT64_MIN || item->i > INT64_MAX)
+        lib_refuse(fr, at, NULL,
+                   "Block pointers only support 64 bit `shape/strides`, got a value %s which is out of the range, for "
+                   "`%s[%d]`",
                    py_describe(fr, item), name, i);
       out[i] = build_int(&fr->b, type_number(fr->cx, to), (int64_t)item->i);
       continue;

@@ -23,7 +23,7 @@ static Py *call_arange(Front *fr, const Builtin *b, Span at, Py **args) {
                         args[i]);
     }
   PyInt start = lib_int(fr, at, b, "start", args[0]), end = lib_int(fr, at, b, "end", args[1]);
-  if (start < 0 || end > INT32_MAX)
+  if (start < 0 || start > INT32_MAX || end < INT32_MIN || end > INT32_MAX)
     lib_refuse(fr, at, NULL, "arange must fit in int32 and not be negative, but it goes from %s to %s",
                py_describe(fr, args[0]), py_describe(fr, args[1]));
   int64_t n = (int64_t)(end - start);

@@ -25,8 +25,9 @@ static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
     lib_refuse(fr, at, NULL, "Shape of input to %s does not match the length of values: %s and %d", b->name,
                type_text(fr, x->type), n);
   for (int i = 0; i < n; i++)
-    if (values[i] < 1)
-      lib_fail(fr, at, b, NULL, "`values[%d]` must be positive, but it is %lld", i, (long long)values[i]);
+    if (values[i] < 1 || values[i] > INT32_MAX)
+      lib_fail(fr, at, b, NULL, "`values[%d]` must be positive and fit in 32 bits, but it is %lld", i,
+               (long long)values[i]);
   if (n == 0) return args[0];
   Op *op = build_op(&fr->b, OP_HINT, 1, &x, 1, &x->type);
   op->kind = kind;
@@ -147,6 +148,9 @@ static Py *call_device_print(Front *fr, const Builtin *b, Span at, Py **args) {
 /* ---- assembly ---------------------------------------------------------------------------------------------------- */
 
 static Py *call_asm(Front *fr, const Builtin *b, Span at, Py **args) {
+  for (int i = 0; i < 2; i++)
+    if (lib_none(args[i]))
+      lib_fail(fr, at, b, NULL, "`%s` must be a string, but it is None", i ? "constraints" : "asm");
   const char *text = lib_str(fr, at, b, "asm", args[0]), *constraints = lib_str(fr, at, b, "constraints", args[1]);
   const Py *list = args[2];
   if (list->kind != PY_TUPLE)

@@ -131,8 +131,8 @@ static Py *call_dot(Front *fr, const Builtin *b, Span at, Py **args) {
                    : "make it with tl.zeros of that shape and type",
                "expected accumulator dtype %s, got %s", type_text(fr, out_type),
                type_text(fr, type_elem(fr->cx, acc->type)));
-  if (!lib_none(args[5]) && dtype_is_fp8(x->type->dtype) &&
-      lib_int(fr, at, b, "max_num_imprecise_acc", args[5]) > a[rank - 1])
+  if (!lib_none(args[5]) && lib_small_int(fr, at, b, "max_num_imprecise_acc", args[5]) > a[rank - 1] &&
+      dtype_is_fp8(x->type->dtype))
     lib_refuse(fr, at, NULL, "max_num_imprecise_acc (%s) must be <= K (%d)", py_describe(fr, args[5]), a[rank - 1]);
   Value *float_acc = NULL; /* int8 into floats: the product is added to them */
   if (acc && elem->dtype == DT_I32 && !acc->type->ptr && dtype_is_float(acc->type->dtype) &&
@@ -209,6 +209,7 @@ static void check_scale(Front *fr, Span at, const Scaled *s, int32_t rows, int32
 
 /* Checks what Triton checks; prelude.py computes. */
 static Py *call_dot_scaled(Front *fr, const Builtin *b, Span at, Py **args) {
+  lib_bool(fr, at, b, "fast_math", args[7]);
   if (!lib_none(args[10]) && lib_dtype(fr, at, b, "out_dtype", args[10])->dtype != DT_F32)
     lib_refuse(fr, at, NULL, "Only float32 is supported for out_dtype at the moment");
   Scaled x = scaled_operand(fr, b, at, args, 0, 8, "lhs"), y = scaled_operand(fr, b, at, args, 3, 9, "rhs");

@@ -148,6 +148,7 @@ static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
 /* An integer constant beside a float is one. */
 static Value *div_rn_operand(Front *fr, const Builtin *b, Span at, const char *name, Py *p, const Py *other) {
   bool whole = p->kind == PY_INT || p->kind == PY_BOOL, both = other->kind == PY_INT || other->kind == PY_BOOL;
+  if (whole && !both) sem_natural_type(fr, at, p); /* says what fits in no type */
   if (whole && !both) return sem_constant(fr, at, p, type_number(fr->cx, DT_F32));
   return float_arg(fr, b, at, name, p, true);
 }

@@ -35,10 +35,16 @@ static Value *mask_arg(Front *fr, const Builtin *b, Span at, Py *p, const Value 
   return m;
 }
 
-static void no_boundary(Front *fr, const Builtin *b, Span at, const Py *boundary, const Py *padding) {
+static const char *read_padding(Front *fr, const Builtin *b, Span at, Py *p) {
+  const char *padding = lib_option(fr, at, b, "padding_option", p);
+  if (padding[0] && strcmp(padding, "nan") && strcmp(padding, "zero"))
+    lib_refuse(fr, at, "it is \"\", \"zero\" or \"nan\"", "Padding option %s not supported", padding);
+  return padding;
+}
+
+static void no_boundary(Front *fr, const Builtin *b, Span at, const Py *boundary, const char *padding) {
   bool has_boundary = !lib_none(boundary) && !(boundary->kind == PY_TUPLE && boundary->tuple.n == 0);
-  bool has_padding = padding && padding->kind == PY_STR && padding->str.n;
-  if (has_boundary || has_padding)
+  if (has_boundary || padding[0])
     lib_refuse(fr, at, "use `mask`, or a block pointer made by tl.make_block_ptr",
                b->name[0] == 'l'
                    ? "`padding_option` or `boundary_check` argument is not supported for loading a tensor of "
@@ -50,15 +56,15 @@ static void no_boundary(Front *fr, const Builtin *b, Span at, const Py *boundary
 static Py *call_load(Front *fr, const Builtin *b, Span at, Py **args) {
   int cache = lib_cache(fr, at, b, args[5], false), evict = lib_evict(fr, at, b, args[6]);
   bool is_volatile = lib_bool(fr, at, b, "volatile", args[7]);
+  const char *padding = read_padding(fr, b, at, args[4]);
   if (args[0]->kind == PY_BLOCK_PTR) {
     if (!lib_none(args[1]) || !lib_none(args[2]))
       lib_refuse(fr, at, "use `boundary_check` and `padding_option`",
                  "`mask` and `other` arguments cannot be specified for loading block pointers");
-    return lib_load_block_ptr(fr, b, at, args[0]->bp, args[3], lib_option(fr, at, b, "padding_option", args[4]), cache,
-                              evict, is_volatile);
+    return lib_load_block_ptr(fr, b, at, args[0]->bp, args[3], padding, cache, evict, is_volatile);
   }
   Value *ptr = pointer_arg(fr, b, at, args[0]);
-  no_boundary(fr, b, at, args[3], args[4]);
+  no_boundary(fr, b, at, args[3], padding);
   Value *mask = mask_arg(fr, b, at, args[1], ptr), *other = NULL;
   const Type *elem = sem_pointee(fr->cx, type_elem(fr->cx, ptr->type));
   if (!lib_none(args[2])) {
@@ -107,7 +113,7 @@ static Py *call_store(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *ptr = pointer_arg(fr, b, at, args[0]);
   if (ptr->type->is_const)
     lib_refuse(fr, at, NULL, "Cannot store to a constant pointer (%s)", type_text(fr, ptr->type));
-  no_boundary(fr, b, at, args[3], NULL);
+  no_boundary(fr, b, at, args[3], "");
   Value *mask = mask_arg(fr, b, at, args[2], ptr);
   Value *v = lib_value(fr, at, b, "value", args[1]);
   const Type *given = ptr->type;

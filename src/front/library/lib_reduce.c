@@ -215,6 +215,7 @@ static Py *with_index(Front *fr, const Builtin *b, Span at, Py *input, const Py 
 
 static Py *call_max_min(Front *fr, const Builtin *b, Span at, Py **args) {
   bool max = !strcmp(b->name, "max");
+  lib_bool(fr, at, b, "return_indices_tie_break_left", args[3]);
   if (lib_bool(fr, at, b, "return_indices", args[2])) return with_index(fr, b, at, args[0], args[1], args[4], max);
   Value *x = widen_for_max(fr, at, number_block(fr, b, at, "input", args[0]));
   Line l = read_line(fr, b, at, 1, &x, args[1], args[4]);

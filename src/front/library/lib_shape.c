@@ -236,7 +236,13 @@ Value *lib_take(Front *fr, Value *x, int axis, int32_t n, bool backwards) {
 
 static Py *call_flip(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_block(fr, at, b, "x", args[0]);
-  int rank = x->type->rank, dim = lib_none(args[1]) ? rank - 1 : lib_axis(fr, at, b, "dim", args[1], rank);
+  if (lib_none(args[1]))
+    lib_refuse(fr, at, "name the dim, as in tl.flip(x, 0)",
+               "'<=' not supported between instances of 'int' and 'NoneType': `dim` is None");
+  int dim = lib_axis(fr, at, b, "dim", args[1], x->type->rank);
+  if (type_numel(x->type) == 1)
+    lib_refuse(fr, at, "there is nothing to flip", "'dtype' object has no attribute 'numel': %s has one element",
+               type_text(fr, x->type));
   return py_tensor(fr, lib_take(fr, x, dim, x->type->shape[dim], true));
 }
 

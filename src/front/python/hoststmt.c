@@ -282,6 +282,7 @@ Py *host_call(Front *fr, Py *callee, const Call *call) {
         return call->n == 1 ? call->args[0] : py_unknown(fr, "tl.constexpr of %d values", call->n);
       Py *v = arena_copy(fr->cx->arena, call->args[0], sizeof(Py));
       v->is_constexpr = true;
+      v->is_python = v->kind == PY_TUPLE;
       return v;
     }
     case PY_CLASS: {

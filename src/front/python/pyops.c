@@ -59,6 +59,19 @@ static PyInt floor_div(PyInt a, PyInt b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 
+static Py *float_pow(Front *fr, double x, double y, const char **why) {
+  double r = pow(x, y);
+  if ((x == 0 && y < 0) || (isnan(r) && !isnan(x) && !isnan(y))) {
+    *why = "the power is not a real number";
+    return NULL;
+  }
+  if (isinf(r) && !isinf(x) && !isinf(y)) {
+    *why = "(34, 'Numerical result out of range')";
+    return NULL;
+  }
+  return py_float(fr, r);
+}
+
 static Py *int_pow(Front *fr, PyInt base, PyInt exponent, const char **why) {
   PyInt result = 1;
   for (PyInt e = exponent; e > 0; e >>= 1) {
@@ -93,7 +106,7 @@ static Py *int_binary(Front *fr, PyOp op, const Py *a, const Py *b, const char *
           *why = "0 cannot be raised to a negative power";
           return NULL;
         }
-        return py_float(fr, pow((double)x, (double)y));
+        return float_pow(fr, (double)x, (double)y, why);
       }
       return int_pow(fr, x, y, why);
     case PYOP_L_SHIFT:
@@ -131,14 +144,7 @@ static Py *float_binary(Front *fr, PyOp op, const Py *a, const Py *b, const char
       if (m != 0 && (m < 0) != (y < 0)) m += y;
       return py_float(fr, op == PYOP_MOD ? m : floor((x - m) / y + 0.5));
     }
-    case PYOP_POW: {
-      double r = pow(x, y);
-      if ((x == 0 && y < 0) || (isnan(r) && !isnan(x) && !isnan(y))) {
-        *why = "the power is not a real number";
-        return NULL;
-      }
-      return py_float(fr, r);
-    }
+    case PYOP_POW: return float_pow(fr, x, y, why);
     default: return bad_operands(fr, op, a, b, why);
   }
 }

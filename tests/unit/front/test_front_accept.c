@@ -22,6 +22,8 @@
        "wrapped = tl.constexpr(plain)\n" \
        "@tl.constexpr\ndef decorated(v, w=1):\n    return v + w\n" \
        "@triton.constexpr_function\ndef function(v):\n    return v - 1\n" \
+       "@triton.jit\ndef same(v: tl.constexpr):\n    return v\n" \
+       "@triton.jit\ndef head(t):\n    return t[0]\n" \
        "@triton.jit\ndef typed(a, b):\n    return a + b if (a + tl.zeros((1,), tl.int1)).dtype.is_int() else b\n" \
        "@triton.jit\ndef k(x, out, n, f, N: tl.constexpr):\n"
 
@@ -186,6 +188,25 @@ static void pointer_types_as_annotations(void **state) {
   kit_builds(HEAD "T = tl.pointer_type(tl.float16)\n@triton.jit\ndef k(x: T, n):\n    tl.store(x + n, 1)\n", "x: *f16");
 }
 
+/* As a tensor: Triton 3.6 makes one of a number that a jit function returns. */
+static void returned_numbers_have_a_tensors_attributes(void **state) {
+  (void)state;
+  body_is_taken("a = same(1).to(tl.float32)\ntl.store(x, a + same(3).to(tl.int64))\n"
+                "tl.static_assert(same(3).dtype == tl.int32)\ntl.static_assert(same(N) == 16)");
+}
+
+static void tuples_of_python_are_read_and_passed_on(void **state) {
+  (void)state;
+  body_is_taken("a = TABLE[1] + head(TABLE)\nb = tl.zeros((4, 1, 2, 4, 2), tl.int32).reshape((4,) + TABLE + (2,))\n"
+                "c = tl.zeros(TABLE, tl.int32)\nd: tl.constexpr = TABLE\nh = d[0] + n\n"
+                "tl.static_assert(len(TABLE * 2) == 6)");
+}
+
+static void cas_takes_integers_of_either_sign(void **state) {
+  (void)state;
+  body_is_taken("tl.atomic_cas(out.to(tl.pointer_type(tl.int32), bitcast=True), 4294967295, 1)");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_and_types_of_constexprs),
@@ -196,6 +217,9 @@ int main(void) {
       cmocka_unit_test(library_functions_take_more),
       cmocka_unit_test(a_comprehensions_if_is_passed_over),
       cmocka_unit_test(pointer_types_as_annotations),
+      cmocka_unit_test(returned_numbers_have_a_tensors_attributes),
+      cmocka_unit_test(tuples_of_python_are_read_and_passed_on),
+      cmocka_unit_test(cas_takes_integers_of_either_sign),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
