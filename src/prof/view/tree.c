@@ -284,14 +284,15 @@ static const char *default_columns(const Tree *v) {
   bool device = root->total_time > 0;
   double most = device ? root->total_time : root->cpu;
   buf_printf(&text, "%s/%s", device ? "time" : "cpu_time", most < 1e4 ? "ns" : most < 1e7 ? "us" : "ms");
-  if (device && has_metric(v, "flops") && !events_simulated(v->t))
+  bool rates = device && !events_simulated(v->t); /* a simulator's time says nothing of a machine */
+  if (rates && has_metric(v, "flops"))
     buf_puts(&text, total_of(root, "flops") / root->total_time >= 100 ? ",tflop/s" : ",gflop/s");
-  for (int w = 8; device && w <= 64; w *= 2) {
+  for (int w = 8; rates && w <= 64; w *= 2) {
     char name[20];
     snprintf(name, sizeof name, "flops%d", w);
     if (has_metric(v, name)) buf_printf(&text, ",tflop%d/s", w);
   }
-  if (device && has_metric(v, "bytes")) buf_puts(&text, ",gbyte/s");
+  if (rates && has_metric(v, "bytes")) buf_puts(&text, ",gbyte/s");
   const char *result = arena_strdup(v->arena, text.failed ? "time/ms" : text.at);
   buf_destroy(&text);
   return result;
