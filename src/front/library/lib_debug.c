@@ -190,6 +190,7 @@ static Py *call_map(Front *fr, const Builtin *b, Span at, Py **args) {
   Value **in = NEW_N(fr->cx->arena, Value *, n);
   for (int i = 0; i < n; i++) in[i] = lib_tensor(fr, at, b, "an argument", args[1]->tuple.at[i]);
   sem_broadcast_all(fr, at, n, in);
+  if (!in[0]->type->rank) lib_fail(fr, at, b, "call the function itself", "one of the arguments must be a block");
   Block *body = block_create(fr->func, NULL);
   Py **scalars = NEW_N(fr->cx->arena, Py *, n * pack);
   for (int i = 0; i < n * pack; i++)

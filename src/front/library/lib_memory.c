@@ -82,7 +82,10 @@ static Py *call_load(Front *fr, const Builtin *b, Span at, Py **args) {
     if (mask) sem_broadcast_pair(fr, at, &ptr, &mask);
     if (other) {
       sem_broadcast_pair(fr, at, &ptr, &other);
-      sem_broadcast_pair(fr, at, &ptr, &mask);
+      if (!type_same_shape(ptr->type, mask->type))
+        lib_refuse(fr, at, "broadcast the mask or the pointers first",
+                   "Cannot broadcast, `other` makes the pointers' shape that of %s, and the mask is %s",
+                   type_text(fr, other->type), type_text(fr, mask->type));
     }
   }
   Value *r = build_load(&fr->b, ptr, mask, other);

@@ -290,6 +290,8 @@ static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py
                                                                  : "bring the dim to the end with tl.permute",
                "only minor dimension is currently supported: %s sorts dim %d, but `dim` is %s", lib_full_name(fr, b),
                rank - 1, py_describe(fr, dim));
+  if (bitonic && type_numel(x->type) == 1)
+    lib_refuse(fr, at, NULL, "'dtype' object has no attribute 'numel': %s has one element", type_text(fr, x->type));
   Op *op = build_op(&fr->b, OP_SORT, 1, &x, 1, &x->type);
   op->descending = descending;
   op->bitonic = bitonic;

@@ -74,7 +74,9 @@ static Py *call_pointer_type(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Py *call_block_type(Front *fr, const Builtin *b, Span at, Py **args) {
   int32_t shape[MAX_RANK];
-  if (args[1]->kind == PY_TUPLE && !args[1]->tuple.n) lib_refuse(fr, at, NULL, "0d block_type is forbidden");
+  if (args[1]->kind != PY_TUPLE)
+    lib_fail(fr, at, b, "write it as a list, [n]", "`shape` must be a list, but it is %s", py_describe(fr, args[1]));
+  if (!args[1]->tuple.n) lib_refuse(fr, at, NULL, "0d block_type is forbidden");
   int rank = lib_shape(fr, at, b, "shape", args[1], shape);
   return py_type(fr, type_tensor(fr->cx, lib_dtype(fr, at, b, "element_ty", args[0]), rank, shape));
 }

@@ -94,7 +94,7 @@ static Value *cast_pointer(Front *fr, Span at, Value *v, const Type *to) {
     cannot_cast(fr, at, v, to, "a pointer casts to tl.int64 or tl.uint64");
   }
   if (!dtype_is_int(from->dtype)) cannot_cast(fr, at, v, to, "only integers become pointers");
-  if (dtype_bits(from->dtype) != 64) v = build_convert(b, v, DT_I64);
+  if (dtype_bits(from->dtype) != 64) cannot_cast(fr, at, v, to, "only integers of 64 bits do: cast to tl.int64 first");
   return build_bitcast(b, v, to);
 }
 

@@ -55,9 +55,10 @@ static void made_of_one(void **state) {
 }
 
 static void from_nowhere(void **state) {
-  stores_to(K "def k(out, x):\n    p = tl.load(out).to(tl.pointer_type(tl.float32))\n    tl.store(p, 1.0)\n    "
-              "tl.store(x, 2.0)\n",
-            "{unknown}{x}");
+  stores_to(
+      K "def k(out, x):\n    p = tl.load(out).to(tl.int64).to(tl.pointer_type(tl.float32))\n    tl.store(p, 1.0)\n    "
+        "tl.store(x, 2.0)\n",
+      "{unknown}{x}");
   stores_to(K "def k(x, y, n):\n    p = (x.to(tl.int64) + n).to(tl.pointer_type(tl.float32))\n"
               "    tl.store(tl.where(n > 0, p, y), 1.0)\n",
             "{y, unknown}");
