@@ -41,8 +41,9 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
     case PY_UNKNOWN: {
       bool module = !strncmp(v->library, "module ", 7);
       diag_fail_hint(diag_as(cx, ERROR_NAME), at,
-                     module ? "put the file where the import finds it, beside this one or above it"
-                            : "a kernel needs values that do not depend on the machine or on what runs around it",
+                     module && strstr(v->library, "without a name") ? "the import names what is not in that file"
+                     : module ? "put the file where the import finds it, beside this one or above it"
+                              : "a kernel needs values that do not depend on the machine or on what runs around it",
                      "`%s` comes from %s", name,
                      module ? v->library : arena_printf(cx->arena, "something that is not known here: %s", v->library));
     }
@@ -211,7 +212,11 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
   Context *cx = fr->cx;
   const char *near = NULL, *hint = NULL;
   switch (x->kind) {
-    case PY_LIBRARY: near = nearest_name(attr, builtin_names(fr, x->library)); break;
+    case PY_LIBRARY:
+      if (!strncmp(x->library, "triton.language.", 16) && builtin_lookup(fr, "triton.language", attr))
+        hint = arena_printf(cx->arena, "it is tl.%s", attr);
+      else near = nearest_name(attr, builtin_names(fr, x->library));
+      break;
     case PY_TENSOR: {
       static const char *const own[] = {"dtype", "type", "shape", "numel", "T", "to", NULL};
       near = nearest_name(attr, own);

@@ -75,6 +75,7 @@ static Py *unknown_value(Front *fr, const char *library, const char *attr) {
 /* ---- dotted paths ------------------------------------------------------------------------------------------------ */
 
 static const char TL[] = "triton.language", TL_CORE[] = "triton.language.core", TL_MATH[] = "triton.language.math",
+                  TL_STANDARD[] = "triton.language.standard", TL_RANDOM[] = "triton.language.random",
                   LIBDEVICE[] = "triton.language.extra.libdevice", HELPERS[] = "triton_helpers",
                   PROTON[] = "triton.profiler.language";
 
@@ -84,9 +85,9 @@ static const struct {
     {"triton", "triton"},
     {"triton.language", TL},
     {TL_CORE, TL_CORE},
-    {"triton.language.standard", TL_CORE},
+    {TL_STANDARD, TL_STANDARD},
     {"triton.language.semantic", TL_CORE},
-    {"triton.language.random", TL_CORE},
+    {TL_RANDOM, TL_RANDOM},
     {"triton.language.math", TL_MATH},
     {"triton.language.extra", "triton.language.extra"},
     {"triton.language.extra.cuda", "triton.language.extra.cuda"},
@@ -135,6 +136,8 @@ const char *builtin_library(Front *fr, const char *path) {
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
     if (!strcmp(aliases[i].path, path)) return aliases[i].canonical;
   size_t head = strcspn(path, ".");
+  if (!strncmp(path, "triton.language.", 16) && strncmp(path, "triton.language.extra.", 22))
+    return NULL; /* all are known */
   if (head == 6 && !strncmp(path, "triton", 6)) return intern_z(fr->cx, path);
   for (size_t i = 0; i < sizeof host_libraries / sizeof *host_libraries; i++)
     if (strlen(host_libraries[i]) == head && !strncmp(path, host_libraries[i], head)) return intern_z(fr->cx, path);
@@ -212,6 +215,37 @@ static Py *first_row(Front *fr, const char *attr, const char *a, const char *b, 
   return NULL;
 }
 
+/* The file of Triton's that defines a name which tl has, or keeps for itself. */
+static const char *home_of(const char *name) {
+  static const char standard[] =
+      " argmax argmin bitonic_merge cdiv cumprod cumsum flip interleave max min ravel reduce_or sigmoid softmax sort "
+      "sort_impl squeeze sum swizzle2d topk unsqueeze xor_sum zeros zeros_like _argmax_combine "
+      "_argmax_combine_tie_break_fast _argmax_combine_tie_break_left _argmin_combine _argmin_combine_tie_break_fast "
+      "_argmin_combine_tie_break_left _bitonic_merge _bitonic_merge_hypercube _compare_and_swap _elementwise_max "
+      "_elementwise_min _get_int_dtype _indicator _is_power_of_two _log2 _or_combine _pick_sum_dtype _prod_combine "
+      "_sum_combine _xor_combine ";
+  static const char random[] = " N_ROUNDS_DEFAULT pair_uniform_to_normal philox philox_impl rand rand4x randint "
+                               "randint4x randn randn4x uint_to_uniform_float ";
+  char word[64];
+  snprintf(word, sizeof word, " %s ", name);
+  if (strstr(standard, word)) return TL_STANDARD;
+  if (strstr(random, word)) return TL_RANDOM;
+  return find_row("tl.math", name) ? TL_MATH : TL_CORE;
+}
+
+static Py *part_of_language(Front *fr, const char *path, const char *attr) {
+  if (path != TL_CORE) { /* what these two files import */
+    if (!strcmp(attr, path == TL_RANDOM ? "tl" : "core")) return library_value(fr, TL_CORE);
+    if (!strcmp(attr, "math")) return library_value(fr, TL_MATH);
+  }
+  if (home_of(attr) != path) return NULL;
+  if (!strcmp(attr, "CONSTEXPR_0")) return py_int(fr, 0);
+  if (!strcmp(attr, "N_ROUNDS_DEFAULT")) return py_int(fr, 10);
+  Py *p = first_row(fr, attr, "tl.core", NULL, NULL);
+  if (!p) p = builtin_lookup(fr, TL, attr);
+  return p && (p->kind != PY_LIBRARY || !strcmp(attr, "PropagateNan")) ? p : NULL; /* a file has no files in it */
+}
+
 Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
   stack_guard();
   const char *path = builtin_library(fr, library);
@@ -221,13 +255,8 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
     if (p) return p;
     return first_row(fr, attr, "tl", "tl.math", NULL);
   }
-  if (!strcmp(path, TL_CORE)) { /* and standard, semantic, random: tl's own names, and those that tl itself lacks */
-    Py *p = first_row(fr, attr, "tl.core", NULL, NULL);
-    if (p) return p;
-    if (!strcmp(attr, "CONSTEXPR_0")) return py_int(fr, 0);
-    if (!strcmp(attr, "N_ROUNDS_DEFAULT")) return py_int(fr, 10);
-    return builtin_lookup(fr, TL, attr);
-  }
+  if (!strcmp(path, TL_CORE) || !strcmp(path, TL_STANDARD) || !strcmp(path, TL_RANDOM))
+    return part_of_language(fr, path, attr);
   if (!strcmp(path, TL_MATH)) {
     if (!strcmp(attr, "libdevice")) return library_value(fr, LIBDEVICE);
     return first_row(fr, attr, "tl.math", "libdevice", NULL);
@@ -318,7 +347,8 @@ const char *const *builtin_names(Front *fr, const char *library) {
   const char *path = builtin_library(fr, library);
   if (!path) path = library;
   const char *want[2] = {NULL, NULL};
-  if (!strcmp(path, TL) || !strcmp(path, TL_CORE)) want[0] = "tl", want[1] = "tl.math";
+  bool part = path == TL_CORE || path == TL_STANDARD || path == TL_RANDOM;
+  if (!strcmp(path, TL) || part) want[0] = "tl", want[1] = "tl.math";
   else if (!strcmp(path, TL_MATH)) want[0] = "tl.math", want[1] = "libdevice";
   else if (!strcmp(path, LIBDEVICE)) want[0] = "libdevice";
   else if (!strcmp(path, HELPERS)) want[0] = "helpers";
@@ -327,7 +357,8 @@ const char *const *builtin_names(Front *fr, const char *library) {
   VEC(const char *) names = {0};
   for (int t = 0; t < TABLE_COUNT; t++)
     for (const Builtin *b = table_at(t); b->name; b++)
-      if (!strcmp(b->library, want[0]) || (want[1] && !strcmp(b->library, want[1])))
+      if ((!strcmp(b->library, want[0]) || (want[1] && !strcmp(b->library, want[1]))) &&
+          (!part || home_of(b->name) == path))
         vec_push(fr->cx->arena, &names, b->name);
   if (!strcmp(path, TL)) {
     for (size_t i = 0; i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
