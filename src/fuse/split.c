@@ -147,47 +147,8 @@ static Tensor *split_product(Graph *g, Tensor *t, const FuseTarget *target) {
   return graph_reshape(g, graph_reduce(g, REDUCE_SUM, part, 1, (int64_t[]){rank - 2}), rank, t->size);
 }
 
-/* x to the nearest number of tf32, by Veltkamp's splitting; what would overflow stays. */
-static Tensor *nearest_tf32(Graph *g, Tensor *x) {
-  Tensor *c = graph_point(g, POINT_MUL, 2, (Tensor *[]){x, graph_full(g, DT_F32, x->rank, x->size, 8193)});
-  Tensor *low = graph_point(g, POINT_SUB, 2, (Tensor *[]){c, x}),
-         *high = graph_point(g, POINT_SUB, 2, (Tensor *[]){c, low}), *size = graph_point(g, POINT_ABS, 1, &x),
-         *fits = graph_point(g, POINT_LT, 2, (Tensor *[]){size, graph_full(g, DT_F32, x->rank, x->size, 1e30)});
-  return graph_point(g, POINT_WHERE, 3, (Tensor *[]){fits, high, x});
-}
-
-/* The same of the array of which x is a view. */
-static Tensor *rounded_view(Graph *g, Tensor *x) {
-  stack_guard();
-  if (graph_ops[x->op].group != CLASS_VIEW || x->in_count != 1) return nearest_tf32(g, x);
-  Tensor *in = rounded_view(g, x->in[0]), *view = arena_copy(g->cx->arena, x, sizeof *x);
-  view->in = arena_copy(g->cx->arena, &in, sizeof(Tensor *));
-  view->id = g->at.n;
-  vec_push(g->cx->arena, &g->at, view);
-  return view;
-}
-
-static int64_t stored_elements(Graph *g, const Tensor *x) {
-  int64_t n;
-  while (graph_ops[x->op].group == CLASS_VIEW && x->in_count == 1) x = x->in[0];
-  return size_is_int(graph_numel(g, x), &n) ? n : INT64_MAX;
-}
-
-/* Tensor cores cut numbers to tf32, towards zero, so that results shrink. The smaller operand is rounded beforehand:
- * what is left of the error is half of it. */
-static Tensor *round_operand(Graph *g, Tensor *t, const FuseTarget *target) {
-  if (strcmp(fuse_precision(target, t), "tf32")) return NULL;
-  int k = stored_elements(g, t->in[1]) < stored_elements(g, t->in[0]);
-  Tensor *in[] = {t->in[0], t->in[1]};
-  in[k] = rounded_view(g, in[k]);
-  return graph_product(g, in[0], in[1], true);
-}
-
 static Tensor *better(Graph *g, Tensor *t, const FuseTarget *target) {
-  if (t->op == GRAPH_PRODUCT) {
-    Tensor *rounded = round_operand(g, t, target), *parts = split_product(g, rounded ? rounded : t, target);
-    return parts ? parts : rounded;
-  }
+  if (t->op == GRAPH_PRODUCT) return split_product(g, t, target);
   if (t->op != GRAPH_REDUCE) return NULL;
   return is_small_window(t, target) ? unroll(g, t, t->in[0], 0) : split(g, t, target);
 }

@@ -27,6 +27,13 @@ static int64_t widest(const Value *ptr, const Value *mask, int d, int max_bytes)
   return n < 1 ? 1 : n;
 }
 
+/* Of a vector that moves along one dim. */
+static int dim_of(const Type *t, uint32_t vector) {
+  int d = t->rank - 1;
+  while (d > 0 && vector >> layout_dim_shift(t, d) >= (uint32_t)t->shape[d]) d--;
+  return d;
+}
+
 int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_bytes, int *dim) {
   const Type *t = ptr->type;
   *dim = t->rank ? t->rank - 1 : 0;
@@ -44,6 +51,7 @@ int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_
   /* What other registers and threads add must leave the run in order and aligned. */
   for (int i = n; i < layout_inputs(l); i++)
     while (i >= n && n && l->basis[i] >> shift & (((uint32_t)1 << n) - 1)) n--;
+  if (!n && l->lane_bits && l->basis[l->reg_bits]) *dim = dim_of(t, l->basis[l->reg_bits]);
   return 1 << n;
 }
 

@@ -220,7 +220,7 @@ const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, 
 
 /* How many consecutive registers of `l` may go in one access of at most `max_bytes` bytes: a power of two, at least 1.
  * From the pointer's axis info (contiguity, alignment) and the mask's (constancy). *dim is the dim along which they
- * run. */
+ * run; where one is all, that along which neighbouring lanes do. */
 int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_bytes, int *dim);
 /* The layout in which this access is widest and coalesced. */
 const Layout *access_layout(Context *cx, const Value *ptr, const Value *mask, int num_warps);

@@ -161,16 +161,20 @@ static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
 typedef struct Image {
   const Value *value;
   LaneKind kind;
+  bool rounded; /* to tf32 */
   F2Map map;
 } Image;
+
+/* What warpgroups take as tf32 from memory is rounded by who writes it there. */
+static bool is_rounded(const Dot *d) { return d->wgmma && d->kind == LK_F32; }
 
 static const Value *untransposed(const Value *v) {
   while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
   return v;
 }
 
-static Image image_of(const Value *v, LaneKind kind, const F2Map *map) {
-  Image image = {v, kind, *map};
+static Image image_of(const Dot *d, const Value *v, const F2Map *map) {
+  Image image = {v, d->kind, is_rounded(d), *map};
   for (const Op *op = v->def; op && op->code == OP_TRANS; op = image.value->def) {
     const Type *from = op->in[0]->type, *to = op->out[0]->type;
     F2Map of = image.map;
@@ -200,7 +204,7 @@ static const StagedOperand *staged_for(const Lower *l, const Op *dot, int k) {
 }
 
 static bool is_alike(const StagedOperand *p, const Image *m) {
-  return p->image.value == m->value && p->image.kind == m->kind &&
+  return p->image.value == m->value && p->image.kind == m->kind && p->image.rounded == m->rounded &&
          !memcmp(p->image.map.column, m->map.column, sizeof *m->map.column * (size_t)m->map.in_bits);
 }
 
@@ -246,6 +250,16 @@ static LaneValue **operand_registers(Lower *l, const Dot *d, int k) {
   return as_dtype(l, d->op, lower_get(l, v), v->type, v->layout, d->types[k]);
 }
 
+/* As they are to lie in memory. */
+static LaneValue **registers_to_write(Lower *l, const Dot *d, int k) {
+  LaneValue **regs = operand_registers(l, d, k);
+  if (!is_rounded(d)) return regs;
+  int n = layout_registers(d->op->in[k]->layout);
+  LaneValue **rounded = lower_array(l, n);
+  for (int i = 0; i < n; i++) rounded[i] = lower_tf32(l, regs[i]);
+  return rounded;
+}
+
 /* Whether the operand is held as the hardware takes it from registers, and need not go to memory. */
 static bool in_registers(Lower *l, const Dot *d, int k) {
   return !lower_ring_read(d->op->in[k]) && d->mma && (!d->wgmma || k == 0) && lower_mma_in_registers(l, d, k);
@@ -276,7 +290,7 @@ static void place_before(Op *op, void *arg) {
       continue;
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
-    Image image = image_of(v, d.kind, &map);
+    Image image = image_of(&d, v, &map);
     const StagedOperand *same = loop_staged_alike(l, &image);
     if (!same) same = staged_before(l, before->loop->block, &image);
     int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
@@ -286,7 +300,7 @@ static void place_before(Op *op, void *arg) {
     if (same) p->place = same->place;
     else {
       p->place = place_operand(l, k, &d, &map, 0);
-      lower_place_write(l, &p->place, operand_registers(l, &d, k), v->layout, 0);
+      lower_place_write(l, &p->place, registers_to_write(l, &d, k), v->layout, 0);
       l->loop_staged_bytes += bytes;
       keep_staged(l, p);
       before->any = true;
@@ -318,7 +332,7 @@ static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   F2Map map = describe(d, o, k == 0);
   o->in_registers = in_registers(l, d, k);
   if (o->in_registers) return false;
-  Image image = image_of(v, d->kind, &map);
+  Image image = image_of(d, v, &map);
   const StagedOperand *there = staged_for(l, d->op, k);
   if (!there && d->chunk_bits == d->shape.k) there = last_staged_alike(l, d->op, &image);
   if (!there && d->chunk_bits == d->shape.k) there = staged_before(l, d->op->block, &image);
@@ -342,7 +356,7 @@ static void remember(Lower *l, const Dot *d) {
     l->last_staged[k] = NULL;
     if (d->chunk_bits < d->shape.k || o->in_registers || lower_ring_read(op->in[k])) continue;
     StagedOperand *p = NEW(l->cx->arena, StagedOperand);
-    *p = (StagedOperand){op, k, image_of(op->in[k], d->kind, &o->place.map), o->place, NULL, op->block};
+    *p = (StagedOperand){op, k, image_of(d, op->in[k], &o->place.map), o->place, NULL, op->block};
     l->last_staged[k] = p;
     int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
     bool reused =
@@ -374,7 +388,7 @@ void lower_dot(Lower *l, Op *op) {
         lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
       if (!part && (wanted[k] || o->in_registers)) {
         lower_operand_now(l, op, k);
-        regs[k] = operand_registers(l, &d, k);
+        regs[k] = (wanted[k] ? registers_to_write : operand_registers)(l, &d, k);
       }
       if (!part && o->in_registers) o->regs = regs[k], o->layout = op->in[k]->layout;
       if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);

@@ -188,6 +188,14 @@ static LaneValue *joined(Lower *l, int n, LaneValue *const *of) {
   return n == 2 ? permuted(l, of[0], of[1], 0x7632) : of[0];
 }
 
+/* Tensor cores cut a number off at tf32's 10 bits, so that all products shrink. Before, a third of such a last bit is
+ * added for each 1 of the fraction, 1 to 2: between a third and two thirds of a bit, so that what is cut is in the mean
+ * (of x * error, over fractions as products have them) what was added. What has 10 bits stays what it is, as do
+ * infinities and NaN. One instruction, where cvt.rna takes several. */
+LaneValue *lower_tf32(Lower *l, LaneValue *word) {
+  return lane_2(&l->b, LANE_MUL, LK_F32, word, lane_f32(&l->b, 1 + 0x1p-10f / 3));
+}
+
 /* Fills the pieces of one half of a tile's k's. An infinity times nothing would be no number: it has one piece, which
  * only the product of the greatest takes; the others' first piece, of what is finite, is the last in the list. */
 static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int part, int k) {
@@ -197,6 +205,7 @@ static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int pa
   int n = m->squares / 2;
   for (int i = 0; i < n; i++) of[i] = word(l, d, q, square, half * n + i, part, k);
   out[0] = joined(l, n, of);
+  if (m->kind == LK_F32 && d->pieces == PRECISION_TF32) out[0] = lower_tf32(l, out[0]);
   if (m->pieces == 1) return;
   LaneValue *first_bits = lane_const(b, LT_B32, n == 2 ? 0xffff0000 : 0xffffe000);
   for (int i = 0; i < n; i++) {

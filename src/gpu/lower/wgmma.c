@@ -183,6 +183,7 @@ static void words_of(Lower *l, const Dot *d, uint32_t v, int k, LaneValue *out[4
     uint32_t line = dot_line_of(s, o, v) + 8 * (uint32_t)(i & 1);
     out[i] =
         lower_mma_word(l, d, o, dot_line_begin(s, o, line) ^ dot_k(s, o, (uint32_t)(k + (4 << d->pack) * (i >> 1))));
+    if (d->kind == LK_F32) out[i] = lower_tf32(l, out[i]);
   }
 }
 

@@ -616,6 +616,47 @@ static void pieces_come_near(void **state) {
   with_context(check_near, &(Near){"bf16x3", 0x1p-13}), with_context(check_near, &(Near){"bf16x6", 0x1p-20});
 }
 
+/* What tensor cores cut off tf32 is nothing in the mean; numbers of 10 bits of a fraction stay what they are. */
+static void check_balance(Context *cx, const void *arg) {
+  const Whole *test = arg;
+  const Product *p = &test->p;
+  static float a[64 * 64], x[64 * 64], c[64 * 64];
+  static LaneSimFault fault;
+  LaneSimOptions o = {.grid = (int32_t[]){1, 1, 1}, .end = 1};
+  LaneFunc *f = compiled(cx, p, test->target, test->no_wgmma);
+  for (int exact = 0; exact < 2; exact++) {
+    uint64_t seed = 5;
+    for (int i = 0; i < 64 * 64; i++) {
+      float *const both[] = {&a[i], &x[i]};
+      for (int n = 0; n < 2; n++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        *both[n] = 1 + (exact ? (float)(seed >> 54) * 0x1p-10f : (float)(seed >> 41) * 0x1p-23f);
+      }
+    }
+    assert_true(lane_sim_run(f, (uint64_t[]){(uintptr_t)a, (uintptr_t)x, (uintptr_t)c}, &o, &fault));
+    double most = 0, mean = 0;
+    for (int i = 0; i < p->m; i++)
+      for (int j = 0; j < p->n; j++) {
+        double want = 0;
+        for (int k = 0; k < p->k; k++)
+          want += (double)(p->a_trans ? a[k * p->m + i] : a[i * p->k + k]) *
+                  (p->x_trans ? x[j * p->k + k] : x[k * p->n + j]);
+        double error = c[i * p->n + j] / want - 1;
+        mean += error / (p->m * p->n);
+        most = fmax(most, fabs(error));
+      }
+    if (fabs(mean) > (exact ? 0x1p-22 : 0x1p-14) || most > (exact ? 0x1p-20 : 0x1p-10))
+      fail_msg("%d by %d, %s: %g in the mean, %g at most", p->m, p->n, test->target, mean, most);
+  }
+}
+
+static void tf32_is_balanced(void **state) {
+  for (int i = 0; i < 4; i++) {
+    with_context(check_balance, &(Whole){{0, 16, 8, 16, 1, "f32", "f32", i & 1, i >> 1}, .target = "sm_80"});
+    with_context(check_balance, &(Whole){{0, 64, 64, 64, 4, "f32", "f32", i & 1, i >> 1}, .target = "sm_90a"});
+  }
+}
+
 int main(void) {
   /* clang-format off */
   const struct CMUnitTest tests[] = {
@@ -625,6 +666,7 @@ int main(void) {
         cmocka_unit_test(wrong_uses_are_found),
       cmocka_unit_test(a_product_is_few_operations),        cmocka_unit_test(shared_memory_without_conflicts),
       cmocka_unit_test(groups_take_much_at_once), cmocka_unit_test(every_type_multiplies), cmocka_unit_test(pieces_come_near),
+      cmocka_unit_test(tf32_is_balanced),
   };
   /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);

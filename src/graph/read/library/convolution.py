@@ -34,7 +34,11 @@ def depthwise(x, w, stride, padding, dilation, places):
     return total
 
 
-# On a GPU f32 is rounded to tf32, as PyTorch does in convolutions unless it is told not to.
+# On a GPU f32 is rounded to tf32, as PyTorch does in convolutions unless it is told not to; but not where a group has few
+# channels: there memory bounds the time, tensor cores gain nothing, and cuDNN computes in f32, too.
+def is_rounded(channels): return not isinstance(channels, int) or channels >= 16
+
+
 # An image at a time, so that the result is as it should lie; small images all together, so that tiles of the product are full.
 def convolve(x, w, stride, padding, dilation, groups):
     kernel, dims = list(w.shape[2:]), x.ndim - 2
@@ -48,8 +52,8 @@ def convolve(x, w, stride, padding, dilation, groups):
         n = x.shape[0]
         a = prim.expand(prim.reshape(w, [1, groups, out, width]), [n, groups, out, width])
         b = transpose(prim.reshape(m, [groups, n, each, width]), 0, 1)
-        return prim.reshape(prim.dot(a, transpose(b, 2, 3), 1), [n, w.shape[0]] + places)
-    y = prim.dot(m, transpose(prim.reshape(w, [groups, out, width]), 1, 2), 1)
+        return prim.reshape(prim.dot(a, transpose(b, 2, 3), is_rounded(w.shape[1])), [n, w.shape[0]] + places)
+    y = prim.dot(m, transpose(prim.reshape(w, [groups, out, width]), 1, 2), is_rounded(w.shape[1]))
     y = prim.reshape(y, [groups, x.shape[0]] + places + [out])
     y = prim.permute(y, [1, 0, y.ndim - 1] + list(range(2, 2 + dims)))
     return prim.reshape(y, [x.shape[0], w.shape[0]] + places)
