@@ -58,7 +58,7 @@ static int64_t block_for(int64_t n, int64_t least, int64_t most) {
 }
 
 /* Long sums of f32 gain more from tensor cores than their pieces cost. */
-enum { LONG = 512, VERY_LONG = 2048 };
+enum { LONG = 512 };
 
 const char *fuse_precision(const FuseTarget *target, const Tensor *product) {
   const Tensor *a = product->in[0];
@@ -108,7 +108,7 @@ int fuse_tiles(const FuseTarget *target, const Tensor *t, const Size *const dims
     taken[best] = true;
     FuseTile tile = list.at[best].tile;
     tile.k = block_for(size[2], 16, tile.k);
-    tile.steps = strcmp(precision, "tf32x3") ? 1 : size[2] < VERY_LONG ? 2 : 4;
+    tile.steps = 1;
     if (t->dtype == DT_F64 && gpu && tile.m * tile.n > 64 * 64) tile = (FuseTile){64, 64, tile.k, 8, 1};
     if (!has_tile(out, count, &tile)) out[count++] = tile;
   }

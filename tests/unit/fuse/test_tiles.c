@@ -67,8 +67,6 @@ static void precision(void **state) {
   assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 64, false)), "ieee");
   assert_string_equal(fuse_precision(&cpu, product(&t, DT_F32, 64, 64, 4096, true)), "ieee");
   assert_string_equal(fuse_precision(&gpu, product(&t, DT_F64, 64, 64, 4096, true)), "ieee");
-  /* sums on tensor cores are short */
-  assert_true(tile(&t, &gpu, product(&t, DT_F32, 4096, 4096, 4096, false)).steps > 1);
   context_destroy(t.cx);
 }
 
