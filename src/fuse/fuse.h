@@ -42,6 +42,7 @@ typedef struct IndexVar {
   const char *mask; /* of elements that are there; NULL: all are */
   const Size *extent;
   unsigned bit; /* 1 << its place among the tile's axes; 0: the same in all of the tile */
+  bool narrow;  /* it has 32 bits: what is computed of it may need more */
 } IndexVar;
 
 /* factor * (var // below % size); size NULL: up to the variable's extent */
@@ -67,6 +68,7 @@ bool index_split(Graph *g, Index a, int rank, const Size *const *size, const boo
 /* Of a view's operand, for an index of its result; false: it takes more than terms (padding, concatenations). */
 bool fuse_view_index(Graph *g, const Tensor *t, const Index *at, Index *in);
 void index_print(Buf *out, const Index *a);
+bool index_is_wide(const Size *extent); /* indices up to there may not fit 32 bits */
 const char *index_text(Graph *g, const Index *a);
 unsigned index_bits(const Index *a);
 /* The row-major places of an index into `size`: one Index from rank ones. */
@@ -299,7 +301,6 @@ typedef struct Writer { /* one kernel under construction */
   bool part;  /* of a kernel, which gives it the number of its program */
   bool raw;   /* loads keep their type, where others are of f32 */
   bool zeros; /* what a mask leaves out of a load is 0, and not anything */
-  bool wide;  /* an index may need 64 bits */
   /* of a place whose neighbours in memory are not those of the tile's only axis: x // turned_below % turned_size is */
   const Size *turned_below, *turned_size;
   /* what all divides at which a digit of the axis run_bit changes, in loads: between two multiples of it, places go by

@@ -152,7 +152,35 @@ static bool comes_before(const IndexTerm *a, const IndexTerm *b) {
   return known_x && x > y;
 }
 
+bool index_is_wide(const Size *extent) {
+  int64_t n;
+  return !size_is_int(extent, &n) || n >= (INT64_C(1) << 31) - 65536; /* a block may go beyond */
+}
+
+/* The most that a term's amount comes to; INT64_MAX: who knows. */
+static int64_t most_of(const IndexTerm *t) {
+  int64_t extent, below, size, factor, most;
+  if (!size_is_int(t->var->extent, &extent) || !size_is_int(t->below, &below) || !size_is_int(t->factor, &factor))
+    return INT64_MAX;
+  most = (extent + below - 1) / below;
+  if (t->size && size_is_int(t->size, &size) && size < most) most = size;
+  return __builtin_mul_overflow(most, factor < 0 ? -factor : factor, &most) ? INT64_MAX : most;
+}
+
+/* How much a term may be without 64 bits. Several such, added up, fit 32. */
+static int64_t most_narrow(const Index *a) {
+  const int64_t limit = (INT64_C(1) << 31) - 65536;
+  int64_t all = 0;
+  if (!size_is_int(a->constant, &all)) return -1;
+  if (all < 0) all = -all;
+  if (all >= limit) return -1;
+  for (int i = 0; i < a->n; i++)
+    if (__builtin_add_overflow(all, most_of(&a->at[i]), &all)) all = INT64_MAX;
+  return all < limit ? limit : limit / (a->n + 1);
+}
+
 void index_print(Buf *out, const Index *a) {
+  int64_t narrow = most_narrow(a);
   for (int i = 1; i < a->n; i++)
     for (int k = i; k > 0 && comes_before(&a->at[k], &a->at[k - 1]); k--) {
       IndexTerm t = a->at[k];
@@ -161,7 +189,9 @@ void index_print(Buf *out, const Index *a) {
     }
   for (int i = 0; i < a->n; i++) {
     const IndexTerm *t = &a->at[i];
+    bool widen = t->var->narrow && most_of(t) > narrow, digit = !size_is(t->below, 1) || t->size;
     if (i) buf_puts(out, " + ");
+    if (widen && digit) buf_putc(out, '(');
     buf_puts(out, t->var->text);
     if (!size_is(t->below, 1)) {
       buf_puts(out, " // ");
@@ -171,6 +201,7 @@ void index_print(Buf *out, const Index *a) {
       buf_puts(out, " % ");
       print_size(out, t->size);
     }
+    if (widen) buf_puts(out, digit ? ").to(tl.int64)" : ".to(tl.int64)");
     if (!size_is(t->factor, 1)) {
       buf_puts(out, " * ");
       print_size(out, t->factor);

@@ -18,15 +18,9 @@
 
 enum { BLOCK = 1024, SIDE = 64, LEAST_SIDE = 16, LEAST_RUN = 8, RUN_TILE = 4096 };
 
-/* Whether indices up to n may not fit 32 bits. */
-static bool is_wide(const Size *n) {
-  int64_t v;
-  return !size_is_int(n, &v) || v >= (INT64_C(1) << 31) - 65536;
-}
-
 const char *kernel_program(Writer *w, int axis, const Size *extent) {
   const char *program = w->part ? "program" : arena_printf(w->cx->arena, "tl.program_id(%d)", axis);
-  return w->wide || is_wide(extent) ? arena_printf(w->cx->arena, "%s.to(tl.int64)", program) : program;
+  return index_is_wide(extent) ? arena_printf(w->cx->arena, "%s.to(tl.int64)", program) : program;
 }
 
 static void write_roots(Writer *w, const FuseGroup *group, Index linear) {
@@ -89,11 +83,10 @@ static bool can_transpose(Graph *g, const FuseGroup *group, const Writer *w, con
   return true;
 }
 
-static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const char *name, const Size *n, Transpose transpose,
-                              bool wide) {
+static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const char *name, const Size *n,
+                              Transpose transpose) {
   Graph *g = p->g;
   Writer *w = writer_create(p, group, name);
-  w->wide = wide;
   int64_t y_block = transpose.y_block, x_block = transpose.x_block;
   int64_t across = cdiv(transpose.columns, x_block), down = cdiv(transpose.rows, y_block);
   const Size *size[] = {size_int(g, transpose.outer), size_int(g, transpose.rows), size_int(g, transpose.columns)};
@@ -121,11 +114,11 @@ static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const char *n
   return writer_finish(w);
 }
 
-static FuseKernel *point(FusePlan *p, const FuseGroup *group, const char *name, bool wide) {
+FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
   Graph *g = p->g;
+  const char *name = fuse_kernel_name(p, group);
   const Size *n = graph_numel(g, group->roots[0]);
   Writer *w = writer_create(p, group, name);
-  w->wide = wide;
   bool one = size_is(n, 1);
   const IndexVar *x = writer_var(w, "x", one ? NULL : "mask", n, one ? 0 : 1);
   if (!one) {
@@ -134,14 +127,9 @@ static FuseKernel *point(FusePlan *p, const FuseGroup *group, const char *name, 
   }
   write_roots(w, group, index_var(g, x));
   Transpose transpose;
-  if (w->wide && !wide && !is_wide(n)) return point(p, group, name, true); /* of a larger array than the results */
-  if (can_transpose(g, group, w, n, &transpose)) return transposed(p, group, name, n, transpose, wide);
+  if (can_transpose(g, group, w, n, &transpose)) return transposed(p, group, name, n, transpose);
   w->kernel->grid[0] = n;
   w->kernel->block[0] = one ? 1 : BLOCK;
   if (!one) writer_constant(w, "BLOCK", BLOCK);
   return writer_finish(w);
-}
-
-FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
-  return point(p, group, fuse_kernel_name(p, group), false);
 }

@@ -64,15 +64,9 @@ static void set_axes(Writer *w, const IndexVar *rows, const IndexVar *columns) {
   vec_push(w->cx->arena, &w->vars, columns);
 }
 
-/* Whether an index into one of the arrays may not fit 32 bits; then those of rows, columns and steps have 64. */
-static const char *widened(Writer *w, const Tensor *t, const char *text) {
-  const Tensor *all[] = {t, t->in[0], t->in[1]};
-  for (int i = 0; i < 3; i++) {
-    int64_t n;
-    if (!size_is_int(graph_numel(w->g, all[i]), &n) || n >= (INT64_C(1) << 31) - 65536)
-      return arena_printf(w->cx->arena, "%s.to(tl.int64)", text);
-  }
-  return text;
+/* The number of a program, or of a step's beginning: with 64 bits where indices up to the extent need them. */
+static const char *widened(Writer *w, const Size *extent, const char *text) {
+  return index_is_wide(extent) ? arena_printf(w->cx->arena, "%s.to(tl.int64)", text) : text;
 }
 
 static const char *blocks(Writer *w, const char *program, const char *block, const char *shape) {
@@ -86,17 +80,18 @@ static void place_tiles(Writer *w, const Tensor *t, FuseTile tile, const IndexVa
   bool few = size_is_int(m->extent, &rows) && size_is_int(n->extent, &columns) &&
              (rows <= 8 * tile.m || columns <= tile.n || w->plan->target.kind == TARGET_ANY);
   if (few) {
-    define(w, m, blocks(w, widened(w, t, "tl.program_id(0)"), "M", "[:, None]"));
-    define(w, n, blocks(w, widened(w, t, "tl.program_id(1)"), "N", "[None, :]"));
+    define(w, m, blocks(w, widened(w, m->extent, "tl.program_id(0)"), "M", "[:, None]"));
+    define(w, n, blocks(w, widened(w, n->extent, "tl.program_id(1)"), "N", "[None, :]"));
   } else {
     writer_line(w, "tile_m, tile_n = grouped_tile(tl.program_id(0), tl.cdiv(%s, M), tl.cdiv(%s, N))",
                 writer_size(w, m->extent), writer_size(w, n->extent));
-    define(w, m, blocks(w, widened(w, t, "tile_m"), "M", "[:, None]"));
-    define(w, n, blocks(w, widened(w, t, "tile_n"), "N", "[None, :]"));
+    define(w, m, blocks(w, widened(w, m->extent, "tile_m"), "M", "[:, None]"));
+    define(w, n, blocks(w, widened(w, n->extent, "tile_n"), "N", "[None, :]"));
     fuse_need_helper(w->plan, "grouped_tile");
     w->kernel->flat = true;
   }
-  if (!size_is(batches, 1)) writer_line(w, "batch = %s", widened(w, t, few ? "tl.program_id(2)" : "tl.program_id(1)"));
+  if (!size_is(batches, 1))
+    writer_line(w, "batch = %s", widened(w, batches, few ? "tl.program_id(2)" : "tl.program_id(1)"));
 }
 
 void product_dims(Graph *g, const Tensor *t, const Size *dims[4]) {
@@ -135,7 +130,7 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group, FuseTile tile) {
     writer_line(w, "for start in range(begin, begin + %lld * K, K):", (long long)tile.steps);
   } else writer_line(w, "for start in range(0, %s, K):", writer_size(w, k_size));
   Map *outside = writer_enter(w);
-  const char *start = widened(w, t, "start");
+  const char *start = widened(w, k_size, "start");
   define(w, ka, arena_printf(g->cx->arena, "%s + tl.arange(0, K)[None, :]", start));
   define(w, kb, arena_printf(g->cx->arena, "%s + tl.arange(0, K)[:, None]", start));
   set_axes(w, m, ka);

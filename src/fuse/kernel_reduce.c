@@ -506,7 +506,7 @@ static FuseKernel *reduce(FusePlan *p, const FuseGroup *group, const char *name,
   k->r = writer_var(w, "r", whole ? NULL : "r_mask", n[1], 2);
   if (outer) k->outer = writer_var(w, "outer", NULL, outer, 0);
   element(k, group->space, k->at);
-  const char *program = kernel_program(w, 0, graph_numel(g, space));
+  const char *program = kernel_program(w, 0, n[0]);
   if (outer) {
     writer_line(w, "outer = %s // tl.cdiv(%s, X)", program, writer_size(w, n[0]));
     program = arena_printf(g->cx->arena, "%s %% tl.cdiv(%s, X)", program, writer_size(w, n[0]));

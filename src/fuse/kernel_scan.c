@@ -80,7 +80,7 @@ FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group) {
   Index at[GRAPH_MAX_RANK];
   writer_split(w, index_var(w->g, x), t->rank, t->size, skip, at);
   at[t->dim] = index_var(g, r);
-  writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", kernel_program(w, 0, graph_numel(g, t)));
+  writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", kernel_program(w, 0, rows));
   writer_line(w, "x_mask = x < %s", writer_size(w, rows));
   Scan *scans = NEW_N(w->cx->arena, Scan, group->n);
   for (int i = 0; i < group->n; i++) begin(w, &scans[i], group->roots[i]);

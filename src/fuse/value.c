@@ -77,12 +77,6 @@ static void note_place(Map *map, const Tensor *t, const char *text) {
   map_put(map, t, (void *)(!before || !strcmp(before, text) ? text : ""));
 }
 
-/* Whether indices up to n may not fit 32 bits; the kernel's variables then have 64. */
-static void note_extent(Writer *w, const Size *n) {
-  int64_t v;
-  if (!size_is_int(n, &v) || v >= (INT64_C(1) << 31) - 65536) w->wide = true;
-}
-
 static void note_run(Writer *w, const Index *place) {
   for (int i = 0; i < place->n; i++) {
     const IndexTerm *t = &place->at[i];
@@ -121,7 +115,6 @@ static FuseValue load(Writer *w, Tensor *t, const Index *at) {
   note_place(w->loaded_at, t, text);
   note_transpose(w, &place);
   note_run(w, &place);
-  note_extent(w, graph_numel(w->g, t));
   bits |= w->condition_bits;
   Buf b = {.arena = w->cx->arena};
   buf_printf(&b, "tl.load(%s", pointer);
@@ -317,11 +310,10 @@ static FuseValue point(Writer *w, Tensor *t, const Index *at) {
 static Index named(Writer *w, Index a, const Size *extent) {
   IndexVar *v = NEW(w->cx->arena, IndexVar);
   count_symbols(w, &a);
-  note_extent(w, extent);
   const char *name = writer_name(w, "i");
   writer_line(w, "%s = %s", name, index_text(w->g, &a));
   unsigned bits = index_bits(&a);
-  *v = (IndexVar){.text = name, .extent = extent, .bit = bits};
+  *v = (IndexVar){.text = name, .extent = extent, .bit = bits, .narrow = a.n && !index_is_wide(extent)};
   v->mask = plain_mask(w, &a);
   return index_var(w->g, v);
 }

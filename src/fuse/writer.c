@@ -94,7 +94,7 @@ const char *writer_buffer(Writer *w, Tensor *t) {
 
 const IndexVar *writer_var(Writer *w, const char *text, const char *mask, const Size *extent, unsigned bit) {
   IndexVar *v = NEW(w->cx->arena, IndexVar);
-  *v = (IndexVar){text, mask, extent, bit};
+  *v = (IndexVar){text, mask, extent, bit, !index_is_wide(extent)};
   map_put(w->names, text, w);
   if (mask) map_put(w->names, mask, w);
   if (bit) vec_push(w->cx->arena, &w->vars, v);

@@ -109,12 +109,36 @@ static void symbols_split_too(void **state) {
   context_destroy(t->cx);
 }
 
+/* Of arrays above 2^31 elements only what needs 64 bits has them: divisions have 32. */
+static void large_places_have_64_bits(void **state) {
+  Test *t = start(35426304);
+  t->x.narrow = true;
+  const Size *size[] = {size_int(t->g, 1024), size_int(t->g, 186), size_int(t->g, 186)},
+             *of[] = {size_int(t->g, 1024), size_int(t->g, 2048), size_int(t->g, 2048)};
+  Index at[3];
+  assert_true(index_split(t->g, index_var(t->g, &t->x), 3, size, NULL, at));
+  Index place = index_linear(t->g, 3, of, at);
+  assert_string_equal(index_text(t->g, &place),
+                      "(x // 34596).to(tl.int64) * 4194304 + x // 186 % 186 * 2048 + x % 186");
+  t->x.narrow = false;
+  assert_string_equal(index_text(t->g, &place), "x // 34596 * 4194304 + x // 186 % 186 * 2048 + x % 186");
+  context_destroy(t->cx);
+  t = start(1 << 20); /* two that are too much together */
+  t->x.narrow = true;
+  IndexVar y = {.text = "y", .extent = size_int(t->g, 1024), .bit = 2, .narrow = true};
+  Index sum = index_add(t->g, index_scale(t->g, index_var(t->g, &t->x), size_int(t->g, 1100)),
+                        index_scale(t->g, index_var(t->g, &y), size_int(t->g, 1 << 20)));
+  assert_string_equal(index_text(t->g, &sum), "y.to(tl.int64) * 1048576 + x.to(tl.int64) * 1100");
+  context_destroy(t->cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_split_that_is_put_together_is_plain),
       cmocka_unit_test(splits_of_transposes_have_the_right_values),
       cmocka_unit_test(divisions_by_any_size_are_right_or_refused),
       cmocka_unit_test(symbols_split_too),
+      cmocka_unit_test(large_places_have_64_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
