@@ -44,7 +44,7 @@ typedef struct Rows {
   bool reduced[GRAPH_MAX_RANK];
   Index at[GRAPH_MAX_RANK]; /* of an element of the space */
   bool held, inner;         /* inner: neighbours in memory are of one row */
-  int x_block, r_block;
+  int x_block, r_block, num_warps; /* num_warps: 0: as r_block says */
   Map *levels, *laws; /* Tensor -> its level + 1, Law */
   const char *length; /* of a row */
 } Rows;
@@ -382,9 +382,11 @@ static void choose_blocks(Rows *k) {
   k->x_block = k->held && k->r_block < TILE ? TILE / k->r_block : inner || k->held ? 1 : 32;
   if (k->x_block > 64) k->x_block = 64;
   if (!inner && (!k->held || k->x_block < 32)) { /* neighbours in memory are rows: many of them side by side */
+    bool gpu = k->w->plan->target.kind == TARGET_GPU;
     k->held = false;
-    k->x_block = rows >= 64 * PROGRAMS ? 128 : 32;
+    k->x_block = rows < 64 * PROGRAMS ? 32 : gpu ? 64 : 128;
     k->r_block = TILE / k->x_block;
+    k->num_warps = gpu ? 8 : 0; /* 16 places a thread: as many loads, where a load brings one */
   }
   while (k->x_block > 1 && k->x_block / 2 >= rows) k->x_block /= 2;
   while (inner && k->held && k->x_block > 1 && rows / k->x_block < 64)
@@ -529,7 +531,7 @@ static FuseKernel *reduce(FusePlan *p, const FuseGroup *group, const char *name,
     if (l > last) last = l;
   }
   for (int l = 0; l <= last; l++) write_level(k, l);
-  if (k->r_block > TILE) w->kernel->num_warps = k->r_block / WARP;
+  w->kernel->num_warps = k->r_block > TILE ? k->r_block / WARP : k->num_warps;
   w->kernel->grid[0] = n[0];
   w->kernel->block[0] = k->x_block;
   writer_constant(w, "X", k->x_block);

@@ -91,6 +91,9 @@ typedef struct GpuBudgets {
   /* ptx/ptx.c: sums of a product from which on it is assembled as one; smaller ones are assembled soon enough, and take
    * fewer registers */
   int many_sums;
+  /* ptx/control.c: loads of an iteration, from which on a loop that only loads is a stream; registers that it takes
+   * beside what it loads and carries */
+  int streamed, beside_streamed;
 } GpuBudgets;
 
 typedef struct GpuTarget {

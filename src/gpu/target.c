@@ -46,6 +46,8 @@ static const GpuBudgets measured = {
     .free_shared = 64,
     .given_up = 3,
     .many_sums = 128,
+    .streamed = 8,
+    .beside_streamed = 20,
 };
 
 /* clang-format off */

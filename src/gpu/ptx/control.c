@@ -156,6 +156,27 @@ static bool may_unroll(const LaneOp *op) {
   return op->unroll != 1 && only_loads(op->body[0], &from_global) && from_global;
 }
 
+/* Loads of a block, and the registers that they fill. */
+static void count_loads(const LaneBlock *b, int *loads, int *words) {
+  stack_guard();
+  for (const LaneOp *op = b->first; op; op = op->next) {
+    if (op->code == LANE_LD && op->space == SPACE_GLOBAL) *loads += 1, *words += op->out_count;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) count_loads(op->body[i], loads, words);
+  }
+}
+
+/* Whether the loop is a stream of many loads, of 8 bytes at most: then notes what registers it wants. */
+static void find_stream(Ptx *p, const LaneOp *op) {
+  const GpuBudgets *budgets = p->target->budgets;
+  bool from_global = false;
+  int loads = 0, words = 0;
+  if (!only_loads(op->body[0], &from_global)) return;
+  count_loads(op->body[0], &loads, &words);
+  int wanted = op->out_count + words + budgets->beside_streamed;
+  if (loads >= budgets->streamed && words <= 2 * loads && wanted > p->streamed) p->streamed = wanted;
+}
+
 void ptx_for(Ptx *p, const LaneOp *op) {
   copy_scratch(p);
   LaneKind k = op->kind;
@@ -174,6 +195,7 @@ void ptx_for(Ptx *p, const LaneOp *op) {
     branch(p, &pred, true, op->uniform, "end", number);
   }
   label(p, "loop", number);
+  find_stream(p, op);
   if (op->unroll == 1) put(p, "\t.pragma \"nounroll\";\n");
   ptx_block(p, body);
   if (n) copy_all(p, n, body->args + 1, body->last->in);

@@ -262,6 +262,16 @@ static void put_path(Buf *out, const char *path) {
   }
 }
 
+/* The assembler has as many threads resident as there can be, and gives each so few registers (32) that its loads wait
+ * for each other two by two. Half of the threads with 16 loads under way keep memory busier: of a sum over rows of odd
+ * length, by 4 bytes, 2048 threads have 16 KiB under way on a multiprocessor, and 1280 have 80; what memory takes in
+ * its latency is 30. */
+static int blocks_of_stream(const Ptx *p) {
+  int half = p->target->machine.max_warps / 2 / p->f->num_warps,
+      fit = GPU_REGISTERS / (32 * p->f->num_warps) / p->streamed, blocks = half < fit ? half : fit;
+  return blocks ? blocks : 1;
+}
+
 static void put_module(Buf *out, Ptx *p) {
   const LaneFunc *f = p->f;
   buf_printf(out, ".version %s\n.target %s\n.address_size 64\n", p->version, p->target->name);
@@ -281,7 +291,8 @@ static void put_module(Buf *out, Ptx *p) {
   p->said.threads = 32 * f->num_warps;
   buf_printf(out, ")\n.reqntid %d\n", p->said.threads);
   if (f->max_registers) buf_printf(out, ".maxnreg %d\n", f->max_registers);
-  if (p->one_block) buf_puts(out, ".minnctapersm 1\n");
+  int blocks = p->one_block ? 1 : p->streamed ? blocks_of_stream(p) : 0;
+  if (blocks) buf_printf(out, ".minnctapersm %d\n", blocks);
   else p->said.bounds_end = out->n;
   buf_puts(out, "{\n");
   for (int i = 0; i < 4; i++)

@@ -39,6 +39,7 @@ struct Ptx {
   bool lines;
   bool records;     /* ptx/record.c's registers are needed */
   bool one_block;   /* the assembler is to know how many registers a thread begins with */
+  int streamed;     /* registers for a loop that has many small loads and does little else; 0: there is none */
   const Span *span; /* of the last .loc */
   VEC(const Source *) sources;
   GpuPtx said; /* what has been printed so far */
