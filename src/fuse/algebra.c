@@ -4,6 +4,7 @@
  *     where(not test, a, b)                   where(test, b, a)
  *     sum of where(place == y, f(place), 0)   f(y), if y is a place, else 0: one element is read in place of all (the
  *                                             loss of a classifier)
+ *     scatter of one element a row            where(place == y, element, what is there): the gradient of that loss
  *     sum over k of a[m, k] * (b c)[m, k]     sum over d of b[m, d] * (a c^T)[m, d], where a c^T is there already: the
  *                                             sums change places (the gradient of an attention, whose a c^T is its
  *                                             result), and what b c would have been need not be gone through */
@@ -57,10 +58,7 @@ static Tensor *element_at(Graph *g, Tensor *f, Tensor *y, int dim, int64_t plus)
   return graph_point(g, POINT_WHERE, 3, (Tensor *[]){inside, graph_gather(g, f, y, dim), number(g, y, f->dtype, 0)});
 }
 
-static Tensor *pick(Graph *g, Tensor *t) {
-  if (t->op != GRAPH_REDUCE || t->kind != REDUCE_SUM || t->dim_count != 1) return NULL;
-  Tensor *x = t->in[0];
-  int dim = (int)t->dims[0];
+static Tensor *picked(Graph *g, Tensor *x, int dim) {
   if (x->op != GRAPH_POINT || x->point != POINT_WHERE || size_is(x->size[dim], 1)) return NULL;
   const Tensor *none = x->in[2];
   while (is_view(none) && none->in_count == 1 && none->op != GRAPH_PAD) none = none->in[0];
@@ -92,14 +90,27 @@ static Tensor *pick(Graph *g, Tensor *t) {
   return NULL;
 }
 
-/* ---- sums that change places ------------------------------------------------------------------------------------- */
-
-static bool is_transposed(const Tensor *a, const Tensor *b) { /* a is b with its last two dims exchanged */
-  if (a->op != GRAPH_PERMUTE || a->in[0] != b) return false;
-  for (int d = 0; d < a->rank; d++)
-    if (a->dims[d] != (d == a->rank - 2 ? a->rank - 1 : d == a->rank - 1 ? a->rank - 2 : d)) return false;
-  return true;
+/* An element at one place of each row of something that is a number all over. The gather looks whether y is a place. */
+static Tensor *put(Graph *g, Tensor *t) {
+  double number;
+  if (t->op != GRAPH_SCATTER || (t->mode != SCATTER_SET && t->mode != SCATTER_ADD)) return NULL;
+  Tensor *x = t->in[0], *index = t->in[1], *element = t->in[2];
+  int dim = (int)t->dim;
+  if (!graph_is_number(x, &number) || !size_is(index->size[dim], 1) || size_is(x->size[dim], 1)) return NULL;
+  const Size *row[GRAPH_MAX_RANK];
+  for (int d = 0; d < x->rank; d++) {
+    row[d] = d == dim ? x->size[d] : size_int(g, 1);
+    if (d != dim && index->size[d] != x->size[d]) return NULL;
+  }
+  Tensor *places = graph_iota(g, DT_I64, x->size[dim], 0, 1);
+  places = graph_expand(g, graph_reshape(g, places, x->rank, row), x->rank, x->size);
+  index = graph_expand(g, graph_gather(g, places, graph_convert(g, index, DT_I64), dim), x->rank, x->size);
+  element = graph_expand(g, element, x->rank, x->size);
+  if (t->mode == SCATTER_ADD && number != 0) element = point2(g, POINT_ADD, element, x);
+  return graph_point(g, POINT_WHERE, 3, (Tensor *[]){point2(g, POINT_EQ, index, places), element, x});
 }
+
+/* ---- factors of a row ---------------------------------------------------------------------------------------- */
 
 enum { MOST_FACTORS = 8 };
 typedef struct Factors { /* of a row: taken out of its sum */
@@ -135,6 +146,41 @@ static Tensor *without_factor(Graph *g, Tensor *t, int dim, Factors *out) {
   return NULL;
 }
 
+/* A sum, with factor i that was taken out of it. */
+static Tensor *times(Graph *g, Tensor *sum, const Factors *all, int i, int dim) {
+  Tensor *by = graph_slice(g, all->at[i], dim, size_int(g, 0), size_int(g, 1), 1);
+  return point2(g, all->divides[i] ? POINT_DIV : POINT_MUL, sum, graph_convert(g, by, sum->dtype));
+}
+
+/* Also of the opposite, of another type, and of what is multiplied by something that is the same in all of the row. */
+static Tensor *pick(Graph *g, Tensor *t) {
+  if (t->op != GRAPH_REDUCE || t->kind != REDUCE_SUM || t->dim_count != 1) return NULL;
+  int dim = (int)t->dims[0];
+  Factors factors = {0};
+  Tensor *x = t->in[0];
+  for (Tensor *next; x; x = next) {
+    bool converts = x->op == GRAPH_POINT && x->point == POINT_CONVERT && dtype_is_float(x->in[0]->dtype) &&
+                    dtype_is_float(x->dtype);
+    Tensor *sum = picked(g, x, dim);
+    if (sum) {
+      sum = graph_convert(g, sum, t->dtype);
+      for (int f = 0; f < factors.n; f++) sum = times(g, sum, &factors, f, dim);
+      return factors.negative ? graph_point(g, POINT_NEG, 1, &sum) : sum;
+    }
+    next = converts ? x->in[0] : without_factor(g, x, dim, &factors);
+  }
+  return NULL;
+}
+
+/* ---- sums that change places ------------------------------------------------------------------------------------- */
+
+static bool is_transposed(const Tensor *a, const Tensor *b) { /* a is b with its last two dims exchanged */
+  if (a->op != GRAPH_PERMUTE || a->in[0] != b) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (a->dims[d] != (d == a->rank - 2 ? a->rank - 1 : d == a->rank - 1 ? a->rank - 2 : d)) return false;
+  return true;
+}
+
 /* The product a c^T that is there, for a product b c. */
 static Tensor *product_with(Graph *g, const Tensor *a, const Tensor *bc) {
   for (int k = 0; k < g->at.n; k++) {
@@ -161,10 +207,7 @@ static Tensor *exchange(Graph *g, Tensor *t) {
     for (; bc && a && !(ac = product_with(g, a, bc));) a = without_factor(g, a, dim, &all);
     if (!ac) continue;
     Tensor *sum = graph_reduce(g, REDUCE_SUM, point2(g, POINT_MUL, bc->in[0], ac), 1, t->dims);
-    for (int f = 0; f < all.n; f++) {
-      Tensor *by = graph_slice(g, all.at[f], dim, size_int(g, 0), size_int(g, 1), 1);
-      sum = point2(g, all.divides[f] ? POINT_DIV : POINT_MUL, sum, by);
-    }
+    for (int f = 0; f < all.n; f++) sum = times(g, sum, &all, f, dim);
     return all.negative ? graph_point(g, POINT_NEG, 1, &sum) : sum;
   }
   return NULL;
@@ -224,6 +267,7 @@ void fuse_drop_empty(Graph *g) {
 static Tensor *simpler(Graph *g, Tensor *t, const FuseTarget *target) {
   Tensor *s = elementwise(g, t);
   if (!s) s = pick(g, t);
+  if (!s) s = put(g, t);
   return s ? s : exchange(g, t);
 }
 

@@ -303,6 +303,7 @@ typedef struct Writer { /* one kernel under construction */
   bool zeros; /* what a mask leaves out of a load is 0, and not anything */
   /* of a place whose neighbours in memory are not those of the tile's only axis: x // turned_below % turned_size is */
   const Size *turned_below, *turned_size;
+  bool turned_flat; /* and it has no other neighbours */
   /* what all divides at which a digit of the axis run_bit changes, in loads: between two multiples of it, places go by
    * steps that stay the same. 0: no digit changes; 1: at sizes that are not known, too */
   int64_t run;

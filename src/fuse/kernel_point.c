@@ -13,10 +13,12 @@
  *     value = tl.load(in_ptr + x * 2000 + y)
  *     tl.store(out_ptr + y * 1000 + x, value)
  *
+ * Where it is the same in all of a row (a maximum of each), the tile has few long runs of rows instead.
+ *
  * On a CPU so do those whose places are found by dividing x: a vector has one row's, and divides nothing. */
 #include "fuse/fuse.h"
 
-enum { BLOCK = 1024, SIDE = 64, LEAST_SIDE = 16, LEAST_RUN = 8, RUN_TILE = 4096 };
+enum { BLOCK = 1024, SIDE = 64, RUN = 512, LEAST_SIDE = 16, LEAST_RUN = 8, RUN_TILE = 4096 };
 
 const char *kernel_program(Writer *w, int axis, const Size *extent) {
   const char *program = w->part ? "program" : arena_printf(w->cx->arena, "tl.program_id(%d)", axis);
@@ -46,6 +48,14 @@ static int64_t side(int64_t n) {
   return b;
 }
 
+/* Of a row: as much as goes into it without much that is not there. */
+static int64_t run(int64_t n) {
+  int64_t best = side(n);
+  for (int64_t b = 2 * SIDE; b <= RUN && b <= n; b *= 2)
+    if (cdiv(n, b) * b * 16 <= 17 * n) best = b;
+  return best;
+}
+
 static bool find_transpose(const Writer *w, const Size *n, Transpose *transpose) {
   int64_t all, rows, columns;
   if (!w->turned_below || !w->turned_size) return false;
@@ -53,6 +63,10 @@ static bool find_transpose(const Writer *w, const Size *n, Transpose *transpose)
     return false;
   if (rows < LEAST_SIDE || columns < LEAST_SIDE || all % (rows * columns)) return false;
   *transpose = (Transpose){all / (rows * columns), rows, columns, side(rows), side(columns)};
+  if (w->turned_flat) {
+    transpose->x_block = run(columns);
+    if (transpose->x_block > SIDE) transpose->y_block = SIDE * SIDE / transpose->x_block;
+  }
   return true;
 }
 

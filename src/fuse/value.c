@@ -91,15 +91,17 @@ static void note_run(Writer *w, const Index *place) {
  * many elements in a row is no reason. */
 static void note_transpose(Writer *w, const Index *place) {
   const IndexTerm *unit = NULL;
-  bool varies = w->plan->target.kind != TARGET_CPU;
+  bool flat = true, varies = w->plan->target.kind != TARGET_CPU;
   for (int i = 0; i < place->n; i++) varies |= size_is(place->at[i].below, 1);
   for (int i = 0; i < place->n && varies; i++) {
     const IndexTerm *t = &place->at[i];
+    flat &= !size_is(t->below, 1);
     if (!size_is(t->factor, 1)) continue;
     if (size_is(t->below, 1) || unit) return;
     unit = t;
   }
-  if (!unit || unit->var->bit != 1 || w->turned_below) return;
+  if (!unit || unit->var->bit != 1 || (w->turned_below && (flat || !w->turned_flat))) return;
+  w->turned_flat = flat;
   w->turned_below = unit->below;
   w->turned_size = unit->size ? unit->size : size_divide(w->g, unit->var->extent, unit->below);
 }
