@@ -42,11 +42,11 @@ typedef struct Rows {
   const IndexVar *outer; /* NULL: x counts all rows; else those of one of these, after the reduced dims */
   const Tensor *space;   /* the operand */
   bool reduced[GRAPH_MAX_RANK];
-  Index at[GRAPH_MAX_RANK]; /* of an element of the space */
-  bool held, inner;         /* inner: neighbours in memory are of one row */
+  Index at[GRAPH_MAX_RANK];        /* of an element of the space */
+  bool held, inner;                /* inner: neighbours in memory are of one row */
   int x_block, r_block, num_warps; /* num_warps: 0: as r_block says */
-  Map *levels, *laws; /* Tensor -> its level + 1, Law */
-  const char *length; /* of a row */
+  Map *levels, *laws;              /* Tensor -> its level + 1, Law */
+  const char *length;              /* of a row */
 } Rows;
 
 static const struct {
@@ -361,6 +361,18 @@ static int power_above(int64_t n) {
   return p;
 }
 
+/* Of an element of the arrays that are as large as the space. */
+static int least_bits(const Rows *k) {
+  const Graph *g = k->w->g;
+  int least = 64;
+  for (int i = 0; i < k->group->reads.n; i++) {
+    const Tensor *t = g->at.at[k->group->reads.at[i]];
+    if (graph_numel(k->w->g, t) == graph_numel(k->w->g, k->space) && dtype_bits(t->dtype) < least)
+      least = dtype_bits(t->dtype);
+  }
+  return least;
+}
+
 static void choose_blocks(Rows *k) {
   int64_t n = 0, rows = 0;
   bool known = size_is_int(k->r->extent, &n), inner = false;
@@ -382,9 +394,9 @@ static void choose_blocks(Rows *k) {
   k->x_block = k->held && k->r_block < TILE ? TILE / k->r_block : inner || k->held ? 1 : 32;
   if (k->x_block > 64) k->x_block = 64;
   if (!inner && (!k->held || k->x_block < 32)) { /* neighbours in memory are rows: many of them side by side */
-    bool gpu = k->w->plan->target.kind == TARGET_GPU;
+    bool gpu = k->w->plan->target.kind == TARGET_GPU, halves = gpu && least_bits(k) < 32;
     k->held = false;
-    k->x_block = rows < 64 * PROGRAMS ? 32 : gpu ? 64 : 128;
+    k->x_block = (rows < 64 * PROGRAMS ? 32 : gpu ? 64 : 128) << halves; /* 128 bytes in a row at least */
     k->r_block = TILE / k->x_block;
     k->num_warps = gpu ? 8 : 0; /* 16 places a thread: as many loads, where a load brings one */
   }
