@@ -68,6 +68,24 @@ static bool fits(Dtype t, int64_t v) { return int_wrap(t, v) == v && (t != DT_U6
 
 enum { MAX_RANGE_DEPTH = 8 };
 
+static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high);
+
+/* Of a loop's variable: it begins at one bound and ends before the other, which may be unknown. */
+static bool range_of_variable(const Value *v, int depth, int64_t *low, int64_t *high) {
+  const Op *loop = v->block ? v->block->parent : NULL;
+  int64_t step, l, h;
+  Dtype t = v->type->dtype;
+  if (!loop || loop->code != OP_FOR || v != loop->body[0]->args[0] || !dtype_is_signed(t) || depth == 0) return false;
+  if (!int_const(value_replacement(loop->in[2]), &step) || step == 0) return false;
+  int at_low = step > 0 ? 0 : 1, bits = dtype_bits(t);
+  *low = (int64_t)(~(uint64_t)0 << (bits - 1)), *high = ~*low;
+  bool from = int_range(value_replacement(loop->in[at_low]), depth - 1, &l, &h);
+  if (from) *low = at_low && l < *high ? l + 1 : l;
+  bool to = int_range(value_replacement(loop->in[!at_low]), depth - 1, &l, &h);
+  if (to) *high = !at_low && h > *low ? h - 1 : h;
+  return (from || to) && *low <= *high;
+}
+
 /* Bounds of an integer's elements, when simple ones are known. */
 static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
   stack_guard();
@@ -75,7 +93,8 @@ static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
   int64_t c, al, ah, bl, bh;
   if (!is_int(v->type)) return false;
   if (int_const(v, &c)) return *low = *high = c, v->type->dtype != DT_U64 || c >= 0;
-  if (!op || depth == 0) return false;
+  if (!op) return range_of_variable(v, depth, low, high);
+  if (depth == 0) return false;
   switch (op->code) {
     case OP_ARANGE: *low = op->start, *high = op->end - 1; return true;
     case OP_PROGRAM_ID: *low = 0, *high = INT32_MAX - 1; return true;
