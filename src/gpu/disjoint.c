@@ -37,8 +37,8 @@ void disjoint_begin(Func *f, const GpuOptions *o) {
 }
 
 static bool note_store(DisjointStores *s, const Op *store) {
-  int arg = provenance_argument(s->provenance, op_pointer(store));
-  if (!s->f->reach || arg < 0 || !s->f->reach->writes[arg]) return false;
+  int arg = s->f->reach ? provenance_argument(s->provenance, op_pointer(store)) : -1;
+  if (arg < 0 || !s->f->reach->writes[arg]) return false;
   for (int i = 0; i < s->count; i++)
     if (s->arguments[i] == arg) return true;
   if (s->count == DISJOINT_STORES) return false;
@@ -79,8 +79,7 @@ static bool note_effects(DisjointStores *s, const Block *b) {
 bool disjoint_stores(Func *f, const Block *b, DisjointStores *out) {
   *out = (DisjointStores){.f = f};
   if (!loop_has_effects(b)) return true;
-  if (!f->reach) return false;
-  out->provenance = provenance_create(f->cx->arena, f);
+  if (f->reach) out->provenance = provenance_create(f->cx->arena, f);
   return note_effects(out, b);
 }
 

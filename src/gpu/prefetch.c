@@ -188,7 +188,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   int64_t stages = loop->num_stages ? loop->num_stages : f->num_stages;
   if (stages == 1 || !has_exchange(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
-  if (!disjoint_stores(f, body, &p.stores) || (!p.stores.count && loop_has_effects(body))) return;
+  if (!disjoint_stores(f, body, &p.stores)) return;
   int64_t budget = budget_in(f, o->target->budgets, loop);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
