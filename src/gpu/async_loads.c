@@ -41,6 +41,7 @@
  *                                   over. The copy stands after the dots, distance slots - 2
  */
 #include "gpu/disjoint.h"
+#include "gpu/launch_plan.h"
 #include "gpu/tmem.h"
 
 enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_AROUND = 8 };
@@ -185,6 +186,14 @@ static bool is_same_tile(const RegularTile *r, const Type *t, int inner) {
 /* Elements of 4 bytes that products take across lie in an order that maps do not know (lower/ring.c). */
 static bool is_tensor_type(const Type *t) { return type_elem_bytes(t) <= 2; }
 
+/* Whether the kernel may have another map beside those that it has and those of the rings chosen so far. */
+static bool may_have_map(const AsyncLoads *p) {
+  int n = ring_map_count(p->f) + p->single_count;
+  for (int i = 0; i < p->ring_count; i++) n += p->rings[i].box != NULL;
+  if (n >= GPU_PLAN_MAPS) p->f->maps_missed++;
+  return n < GPU_PLAN_MAPS;
+}
+
 /* Of which dim neighbours lie side by side the array says, whatever is known of alignment. */
 static bool take_box(AsyncLoads *p, Op *op, Ring *out) {
   const char *why;
@@ -193,7 +202,7 @@ static bool take_box(AsyncLoads *p, Op *op, Ring *out) {
   if (!goes_to_dots(p, op->out[0], 0) && !goes_to_dots(p, op->out[0], 1)) return false;
   RegularTile *r = regular_tile(p->f, op, &why);
   int inner = r ? r->dims[0].dim : -1;
-  if (inner < 0 || !is_same_tile(r, t, inner) || !goes_to_dots(p, op->out[0], inner)) return false;
+  if (inner < 0 || !is_same_tile(r, t, inner) || !goes_to_dots(p, op->out[0], inner) || !may_have_map(p)) return false;
   Builder b = {.func = p->f, .block = p->body, .before = op, .span = op->span};
   int left = MAX_COPIED, before = p->needed_count;
   bool known = true;
@@ -304,7 +313,7 @@ static bool is_single(AsyncLoads *p, const Op *op, Ring *out) {
   if (!goes_to_dots(p, op->out[0], 0) && !goes_to_dots(p, op->out[0], 1)) return false;
   RegularTile *r = regular_tile(p->f, op, &why);
   int inner = r ? r->dims[0].dim : -1;
-  if (inner < 0 || !is_same_tile(r, t, inner) || !goes_to_dots(p, op->out[0], inner)) return false;
+  if (inner < 0 || !is_same_tile(r, t, inner) || !goes_to_dots(p, op->out[0], inner) || !may_have_map(p)) return false;
   *out = (Ring){.load = (Op *)op, .box = r, .inner = inner};
   return true;
 }
@@ -329,7 +338,7 @@ static void put_single(AsyncLoads *p, Ring *r) {
           top = {.func = f, .block = f->body, .before = f->body->first, .span = r->load->span},
           before = {.func = f, .block = p->loop->block, .before = p->loop, .span = r->load->span};
   r->handle = ring_build(&b, r->load, r->inner, 1);
-  r->map = ring_map(&top, r->box);
+  r->map = ring_map_of_load(&top, r->box);
   RingPlace at = ring_first(&b);
   Value *in[4 + REGULAR_DIMS] = {r->map, r->handle, at.slot, build_int(&b, type_number(f->cx, DT_I1), 1)};
   for (int i = 0; i < r->box->guard_count; i++) in[3] = build_binary(&b, OP_AND, in[3], r->box->guards[i]);
@@ -549,7 +558,7 @@ static void make_rings(AsyncLoads *p) {
     Ring *r = &p->rings[i];
     r->handle = r->own ? ring_build_own(&p->b, r->load, p->slots) : ring_build(&p->b, r->load, r->inner, p->slots);
     Builder top = {.func = p->f, .block = p->f->body, .before = p->f->body->first, .span = r->load->span};
-    if (r->box) r->map = ring_map(&top, r->box);
+    if (r->box) r->map = ring_map_of_load(&top, r->box);
   }
 }
 

@@ -57,6 +57,64 @@ Value *ring_map(Builder *b, const RegularTile *box) {
   return map->out[0];
 }
 
+/* ---- maps that loads share --------------------------------------------------------------------------------------- */
+
+int ring_map_count(const Func *f) {
+  int n = 0;
+  for (const Op *op = f->body->first; op; op = op->next) n += op->code == OP_TENSOR_MAP;
+  return n;
+}
+
+/* Whether both are the same number or address: values of the function's beginning. */
+static bool is_same(const Value *x, const Value *y) {
+  stack_guard();
+  const Op *a = x->def, *b = y->def;
+  if (x == y) return true;
+  if (!a || !b || a->code != b->code || x->type != y->type || a->in_count != b->in_count) return false;
+  if (op_info[a->code].effect != EFFECT_PURE || a->body[0] || a->dim_count || b->dim_count) return false;
+  if (memcmp(a->attr, b->attr, sizeof a->attr) || memcmp(&a->number, &b->number, sizeof a->number)) return false;
+  for (int i = 0; i < a->in_count; i++)
+    if (!is_same(a->in[i], b->in[i])) return false;
+  return true;
+}
+
+static bool is_same_map(const Op *a, const Op *b) {
+  if (a->in_count != b->in_count || a->dim_count != b->dim_count || a->in[0]->type != b->in[0]->type) return false;
+  for (int i = 0; i < a->dim_count; i++)
+    if (a->dims[i] != b->dims[i]) return false;
+  for (int i = 0; i < a->in_count; i++)
+    if (!is_same(a->in[i], b->in[i])) return false;
+  return true;
+}
+
+typedef struct MapUses {
+  const Value *map;
+  bool loads; /* they are all loads */
+} MapUses;
+
+static void find_map_use(Op *op, void *arg) {
+  MapUses *u = arg;
+  for (int i = 0; i < op->in_count; i++)
+    if (op->in[i] == u->map && op->code != OP_RING_TENSOR) u->loads = false;
+}
+
+Value *ring_map_of_load(Builder *b, const RegularTile *box) {
+  Value *made = ring_map(b, box);
+  Op *map = made->def;
+  for (Op *op = map->block->first; op; op = op->next) {
+    if (op == map || op->code != OP_TENSOR_MAP || !is_same_map(op, map)) continue;
+    MapUses uses = {op->out[0], true};
+    tile_walk(b->func->body, find_map_use, &uses);
+    if (!uses.loads) continue;
+    op->unaligned |= map->unaligned;
+    op_remove(map);
+    return op->out[0];
+  }
+  return made;
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
 Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load) {
   bool loads = ring->def->own || ring->def->dim_count == 1;
   Op *read = build_op(b, loads ? OP_RING_LOAD : OP_RING_READ, 2, (Value *[]){ring, slot}, 1, &load->out[0]->type);

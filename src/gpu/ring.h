@@ -19,6 +19,10 @@ Value *ring_build_own(Builder *b, const Op *load, int64_t slots); /* threads rea
 void ring_note_stages(Func *f, const GpuOptions *o, int64_t stages, int64_t slots);
 /* The map that brings such tiles, made of arguments alone, and what a launch must check for it. */
 Value *ring_map(Builder *b, const RegularTile *box);
+/* The same, or one that there is for another load of such boxes. */
+Value *ring_map_of_load(Builder *b, const RegularTile *box);
+/* How many maps the function has; a launch makes GPU_PLAN_MAPS at most. */
+int ring_map_count(const Func *f);
 void ring_require(Builder *b, PolySpace *s); /* the conditions of a reading, for a launch to check */
 /* The tile in a slot, for the load's. */
 Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load); /* of rings of threads and rows: in registers */

@@ -180,7 +180,7 @@ static void make_ring(Builder *b, Ring *r, Group *g, int number) {
 
 static void make_map(Builder *b, Ring *r) {
   b->span = r->load->span;
-  r->map = ring_map(b, r->box);
+  r->map = ring_map_of_load(b, r->box);
 }
 
 /* The producer waits for the slot, and fills it: with the box, or (is_none) with zeros. */

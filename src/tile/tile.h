@@ -234,6 +234,7 @@ typedef struct Func {
   bool no_fusion;          /* products and sums of floats are rounded each */
   int max_registers;       /* of a GPU's thread; 0: as many as it needs */
   int stages_missed;       /* num_stages of a loop whose ring has fewer slots, for want of shared memory; 0: none */
+  int maps_missed;         /* tiles that no tensor map brings since a kernel has no more of them */
   const char *unturned;    /* why a product goes by single warps (gpu/turn_dots.c); NULL: none does for its layout */
   const char *not_in_tmem; /* why the sums of a product on tensor cores are in registers (gpu/tmem.c); NULL: none's are,
                               or there is no tensor memory */

@@ -200,7 +200,7 @@ typedef struct LaneFunc {
   int maps;                   /* how many of these, the last ones, are tensor maps: the value is a map's address */
   struct GpuLaunchPlan *plan; /* what a launch computes for them (gpu/launch_plan.h); NULL: there are none */
   bool uses_diag, uses_list;
-  int stages_missed;                    /* as Func's */
+  int stages_missed, maps_missed;       /* as Func's */
   const char *unspecialized, *unturned; /* as Func's */
   const char *not_in_tmem;              /* as Func's */
   const char *apart;                    /* which arrays a launch must show to lie apart: "x from y, ..."; NULL: none */

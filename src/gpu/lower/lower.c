@@ -183,6 +183,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   l.out->not_in_tmem = f->not_in_tmem;
   l.out->unturned = f->unturned;
   l.out->stages_missed = f->stages_missed;
+  l.out->maps_missed = f->maps_missed;
   l.out->instrument = f->instrument;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);

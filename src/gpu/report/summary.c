@@ -253,6 +253,9 @@ static void put_rings(Buf *out, const LaneFunc *f) {
                  b->bytes / b->ring);
   }
   if (n) buf_printf(out, "; %d bytes in flight at most\n", gpu_bytes_in_flight(f));
+  if (f->maps_missed)
+    buf_printf(out, "%d tile%s by no tensor map: a kernel has %d at most\n", f->maps_missed,
+               f->maps_missed == 1 ? " comes" : "s come", GPU_PLAN_MAPS);
   if (f->stages_missed) buf_printf(out, "num_stages is %d, for which there is no shared memory\n", f->stages_missed);
 }
 
