@@ -209,6 +209,7 @@ void gpu_skip_masks(Func *f, const GpuOptions *o);
 void gpu_dots_behind(Func *f, const GpuOptions *o);
 /* gpu/dots_together.c: dots that do not wait for each other are issued together */
 void gpu_dots_together(Func *f, const GpuOptions *o);
+void gpu_dots_in_flight(Func *f, const GpuOptions *o);
 /* gpu/dots_ahead.c: of those tiles, a dot is computed while the iteration before goes on */
 void gpu_dots_ahead(Func *f, const GpuOptions *o);
 /* lower/lower.c; register_limited: as where registers are short */

@@ -246,7 +246,8 @@ void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
     bool last = from + m->steps == steps; /* registers of the group before are to be free */
     if (!last || (d->a.loaded && d->pending && !is_waited_for(d))) lane_wgmma_wait(b, 1, 0, NULL, NULL);
   }
-  if (!d->pending) lane_wgmma_wait(b, 0, d->n, d->acc, d->acc);
+  bool whole = (part + 1) << d->chunk_bits == 1 << d->shape.k; /* else the next part is written over this one */
+  if (!d->pending || !whole) lane_wgmma_wait(b, 0, d->n, d->acc, d->acc);
   for (int k = 0; k < 2; k++) {
     const DotOperand *o = k ? &d->x : &d->a;
     if (o->in_registers || o->loaded) continue;
