@@ -367,6 +367,45 @@ static void remember(Lower *l, const Dot *d) {
   }
 }
 
+/* Whether v is known where `op` stands, by itself. */
+static bool is_known_at(const Lower *l, const Op *op, const Value *v) {
+  if (lower_is_deferred(l, v)) return false;
+  if (!v->def || v->def->block != op->block) return true;
+  for (const Op *before = op->prev; before; before = before->prev)
+    if (before == v->def) return true;
+  return false;
+}
+
+/* Writes operand k of a later product of the block to shared memory, if it is known here and has to go there. False:
+ * that product waits for more. */
+static bool stage_early(Lower *l, const Op *op, const Op *later, int k) {
+  const Value *v = later->in[k];
+  if (lower_ring_read(v) || staged_for(l, later, k)) return true;
+  Dot d = dot_make(l, later);
+  if (in_registers(l, &d, k)) return true;
+  DotOperand o = {0};
+  F2Map map = describe(&d, &o, k == 0);
+  Image image = image_of(v, d.kind, &map);
+  if (staged_before(l, later->block, &image)) return true;
+  if (d.chunk_bits < d.shape.k || !d.mma || !is_known_at(l, op, v)) return false;
+  int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
+  if (l->kept_bytes + bytes > l->target->shared_bytes / l->target->budgets->staged_share) return false;
+  l->kept_bytes += bytes;
+  StagedOperand p = {later, k, image, place_operand(l, k, &d, &map, 0), NULL, later->block};
+  lower_place_write(l, &p.place, operand_registers(l, &d, k), v->layout, 0);
+  keep_staged(l, &p);
+  return true;
+}
+
+/* What the next products of the block take, and is known already, goes to shared memory with what this one takes: they
+ * meet once. */
+static void stage_next(Lower *l, const Op *op) {
+  if (l->register_limited || l->divergent) return;
+  for (const Op *later = op->next; later; later = later->next)
+    for (int k = 0; k < 2 && later->code == OP_DOT; k++)
+      if (!stage_early(l, op, later, k)) return;
+}
+
 void lower_dot(Lower *l, Op *op) {
   const Value *c = op->in[2], *out = op->out[0];
   Dtype sum = sum_dtype(out->type->dtype);
@@ -393,6 +432,7 @@ void lower_dot(Lower *l, Op *op) {
       if (!part && o->in_registers) o->regs = regs[k], o->layout = op->in[k]->layout;
       if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);
     }
+    if ((wanted[0] || wanted[1]) && d.mma && d.chunk_bits == d.shape.k) stage_next(l, op);
     if (wanted[0] || wanted[1]) meet(l);
     /* or the assembler begins with it while the product before has not ended */
     else if (l->register_limited && d.mma && !d.wgmma) lane_barrier(&l->b, true);
