@@ -39,11 +39,12 @@ typedef struct User {
 
 /* Sets of buffers since the last barrier on some path. */
 /* warp_read: since the last barrier of any kind. unfenced: by threads, since the last barrier after a fence; after:
- * since the last fence. */
+ * since the last fence. copying: by asynchronous copies, which may still be under way: they write where somebody waits
+ * for them. */
 typedef struct State {
-  uint64_t *read, *written, *warp_read, *unfenced, *after;
+  uint64_t *read, *written, *warp_read, *unfenced, *after, *copying;
 } State;
-enum { STATE_SETS = 5 };
+enum { STATE_SETS = 6 };
 
 typedef struct Shared {
   LaneFunc *f;
@@ -167,7 +168,8 @@ static void add(uint64_t *set, int i) { set[i / 64] |= 1ull << (i % 64); }
 
 static State state_make(Shared *s) {
   uint64_t *bits = NEW_N(s->arena, uint64_t, STATE_SETS * s->words);
-  return (State){bits, bits + s->words, bits + 2 * s->words, bits + 3 * s->words, bits + 4 * s->words};
+  return (State){
+      bits, bits + s->words, bits + 2 * s->words, bits + 3 * s->words, bits + 4 * s->words, bits + 5 * s->words};
 }
 
 /* All threads have met. */
@@ -183,6 +185,12 @@ static State state_copy(Shared *s, const State *x) {
   State y = state_make(s);
   memcpy(y.read, x->read, sizeof(uint64_t) * STATE_SETS * (size_t)s->words);
   return y;
+}
+
+/* A thread has waited for its copies but the last few groups: others know of them after the next barrier. */
+static void state_copied(const Shared *s, State *x, bool all) {
+  for (int i = 0; i < s->words; i++) x->written[i] |= x->copying[i];
+  if (all) memset(x->copying, 0, sizeof(uint64_t) * (size_t)s->words);
 }
 
 /* x becomes the union; whether that changed it. */
@@ -267,6 +275,7 @@ static void after_access(const LaneOp *op, State *x) {
   } else {
     add(x->written, op->buffer);
   }
+  if (op->code == LANE_CP_ASYNC) add(x->copying, op->buffer);
   if (op->code == LANE_SHARED_READ || lane_is_tensor(op->code)) return; /* asynchronous: by the same proxy */
   add(x->unfenced, op->buffer);
   add(x->after, op->buffer);
@@ -335,6 +344,8 @@ static void walk(Shared *s, LaneBlock *block, State *x) {
       else state_clear(s, x);
     } else if (op->code == LANE_FENCE_PROXY) {
       state_fence(s, x);
+    } else if (op->code == LANE_CP_WAIT) {
+      state_copied(s, x, !op->imm);
     } else if (lane_is_mbar(op->code)) {
       continue; /* they order themselves */
     } else if (is_access(op)) {
