@@ -44,7 +44,7 @@
 #include "gpu/launch_plan.h"
 #include "gpu/tmem.h"
 
-enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_AROUND = 8 };
+enum { MAX_COPIED = 96, MAX_RINGS = 16, MAX_AROUND = 8 };
 
 typedef struct Ring {
   Op *load;
@@ -383,17 +383,21 @@ static int64_t trips_of(const Op *loop) {
   return (to - from + step - 1) / step;
 }
 
-/* What threads copy for themselves may not keep a few other blocks out, which hide latency as well. */
+/* What threads copy for themselves may not keep a few other blocks out, which hide latency as well: as many as the
+ * other rings leave room for, but a loop that finds none for two slots goes on with fewer. */
 enum { BLOCKS_BESIDE_OWN = 3 };
 
-static int64_t slots_with_own(const AsyncLoads *p, int64_t slot, int64_t beside, int64_t blocks) {
-  bool own = false;
-  for (int i = 0; i < p->ring_count; i++) own |= p->rings[i].own;
+static int64_t slots_with_own(const AsyncLoads *p, int64_t stages, int64_t slot, int64_t beside, int64_t blocks) {
+  int64_t own = 0, all = p->o->target->machine.shared_bytes;
+  for (int i = 0; i < p->ring_count; i++) own += p->rings[i].own ? p->rings[i].bytes : 0;
   if (!own) return INT64_MAX;
+  int64_t beside_others = all / (stages * (slot - own) + beside + GPU_SHARED_RESERVED);
   if (blocks > BLOCKS_BESIDE_OWN) blocks = BLOCKS_BESIDE_OWN;
-  int64_t room = (p->o->target->machine.shared_bytes / blocks - GPU_SHARED_RESERVED - beside) / slot,
-          trips = trips_of(p->loop);
-  return room < trips ? room : trips;
+  if (own < slot && blocks > beside_others) blocks = beside_others > 1 ? beside_others : 1;
+  int64_t room = 0;
+  for (; blocks > 0 && room < 2 + (p->dot_count > 0); blocks--)
+    room = (all / blocks - GPU_SHARED_RESERVED - beside) / slot;
+  return room;
 }
 
 /* As many blocks as a multiprocessor's registers have room for should find room in its shared memory, if num_stages
@@ -411,8 +415,9 @@ static int choose_slots(const AsyncLoads *p, int64_t stages) {
   int64_t want = stages + (p->dot_count > 0);
   if (want > shared) want = shared > stages ? shared : stages;
   if (want > most) want = most;
-  int64_t own = slots_with_own(p, slot, beside, blocks);
+  int64_t own = slots_with_own(p, stages, slot, beside, blocks), trips = trips_of(p->loop) + (p->dot_count > 0);
   if (want > own) want = own;
+  if (want > trips) want = trips;
   return (int)(want > budgets->ring_slots ? budgets->ring_slots : want);
 }
 
@@ -655,6 +660,27 @@ static bool has_product(const AsyncLoads *p) {
   return false;
 }
 
+/* Whether v is made of a product's result, element by element: threads hold it as the next product takes it. */
+static bool stays_in_registers(const AsyncLoads *p, const Value *v) {
+  stack_guard();
+  const Op *op = v->def;
+  if (!op || !in_body(p, v)) return false;
+  if (op->code == OP_DOT) return true;
+  for (int i = 0; i < op->in_count && op_is_elementwise(op); i++)
+    if (stays_in_registers(p, op->in[i])) return true;
+  return false;
+}
+
+/* Whether threads write operands for products of warpgroups: the fence after that waits for all that they have asked of
+ * memory, what comes to registers for the next iteration, too. */
+static bool has_fence(const AsyncLoads *p) {
+  if (!gpu_has_wgmma(p->o)) return false;
+  for (const Op *op = p->body->first; op; op = op->next)
+    for (int k = 0; k < 2 && op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps); k++)
+      if (in_body(p, op->in[k]) && !is_in_ring(p, op->in[k]) && (k || !stays_in_registers(p, op->in[k]))) return true;
+  return false;
+}
+
 /* What else the loop of a product loads, where there is room for it. */
 static void find_own(AsyncLoads *p, int64_t stages) {
   int shared = p->ring_count, needed = p->needed_count;
@@ -667,8 +693,8 @@ static void find_own(AsyncLoads *p, int64_t stages) {
   p->ring_count = n;
   Op *loads[MAX_RINGS];
   for (int i = shared; i < n; i++) loads[i - shared] = p->rings[i].load;
-  if (!prefetch_holds(p->f, p->o, p->loop, loads, n - shared) && choose_slots(p, stages) >= (p->dot_count ? 3 : 2))
-    return;
+  bool wanted = n > shared && (has_fence(p) || !prefetch_holds(p->f, p->o, p->loop, loads, n - shared));
+  if (wanted && choose_slots(p, stages) >= (p->dot_count ? 3 : 2)) return;
   p->ring_count = shared;
   p->needed_count = needed;
 }

@@ -35,7 +35,8 @@ static bool is_eligible(const Flight *p, const Op *op) {
 /* Whether products of the block are left in flight, or their tiles are freed one by one. */
 static bool is_taken(const Block *b) {
   for (const Op *op = b->first; op; op = op->next)
-    if (op->code == OP_DOT_WAIT || op->code == OP_RING_FREE || op->code == OP_TMEM_DOT || (op->code == OP_DOT && op->async))
+    if (op->code == OP_DOT_WAIT || op->code == OP_RING_FREE || op->code == OP_TMEM_DOT ||
+        (op->code == OP_DOT && op->async))
       return true;
   return false;
 }
