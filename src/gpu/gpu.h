@@ -50,8 +50,8 @@ enum {
 /* By what passes and lowering decide how much of a thread's registers, or of shared memory, something may take. Found
  * by measuring (bench/results/h200.md). */
 typedef struct GpuBudgets {
-  /* hoist_loads: bytes of registers for what is loaded before a reduction */
-  int hoisted_bytes;
+  /* hoist_loads: bytes of registers for what is loaded before a reduction, and before products */
+  int hoisted_bytes, hoisted_over_products;
   /* prefetch: registers for the next iteration's tiles; what a loop's work takes of them, without a product and with */
   int prefetched, beside_prefetched, beside_prefetched_dot;
   /* async_loads: slots of a ring; bytes of shared memory that the rings leave to others */
@@ -88,6 +88,9 @@ typedef struct GpuBudgets {
   int free_shared;
   /* ptx/ptxas.c: registers that a thread may be asked to do without for another block, in sixteenths */
   int given_up;
+  /* ptx/ptx.c, ptxas.c: of products that load into registers, warps of a multiprocessor for which these are shared out
+   */
+  int resident_warps;
   /* ptx/ptx.c: sums of a product from which on it is assembled as one; smaller ones are assembled soon enough, and take
    * fewer registers */
   int many_sums;
@@ -223,11 +226,13 @@ void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o);
 
 /* What the printer knows of a text, for whoever assembles it. */
 typedef struct GpuPtx {
-  int threads;       /* of a block */
-  size_t bounds_end; /* after the directives that bound a launch: where another one fits */
-  bool has_lines;    /* `.loc` */
-  int room;          /* of products on tensor cores: blocks that a multiprocessor has room for, registers aside */
-  bool is_product;   /* multiplies tiles that its warps share, by multiply-adds, and does little else; no small one */
+  int threads; /* of a block */
+  size_t
+      bounds_end; /* after the directives that bound a launch: where another one fits, in the place of `bound` bytes */
+  size_t bound;
+  bool has_lines;  /* `.loc` */
+  int room;        /* of products on tensor cores: blocks that a multiprocessor has room for, registers aside */
+  bool is_product; /* multiplies tiles that its warps share, by multiply-adds, and does little else; no small one */
 } GpuPtx;
 
 /* `.loc` lines for every source file that spans name, when lines. */

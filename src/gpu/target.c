@@ -19,6 +19,7 @@ enum { KB = 1024 };
 /* Measured on an H200; nobody has measured on others. */
 static const GpuBudgets measured = {
     .hoisted_bytes = 64,
+    .hoisted_over_products = 128,
     .prefetched = 32,
     .beside_prefetched = 40,
     .beside_prefetched_dot = 96,
@@ -45,6 +46,7 @@ static const GpuBudgets measured = {
     .reduced = 32,
     .free_shared = 64,
     .given_up = 3,
+    .resident_warps = 16,
     .many_sums = 128,
     .streamed = 8,
     .beside_streamed = 20,

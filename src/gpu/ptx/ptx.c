@@ -216,6 +216,8 @@ static void print_op(Ptx *p, const LaneOp *op) {
   else if (printer->print) printer->print(p, op);
   else ptx_arith(p, op);
   p->tensor_products += op->code == LANE_MMA || op->code == LANE_WGMMA || op->code == LANE_TMEM_MMA;
+  p->in_tmem |= op->code == LANE_TMEM_MMA;
+  p->loads += op->code == LANE_LD && op->space == SPACE_GLOBAL;
 }
 
 /* ---- the module -------------------------------------------------------------------------------------------------- */
@@ -272,6 +274,39 @@ static int blocks_of_stream(const Ptx *p) {
   return blocks ? blocks : 1;
 }
 
+/* Left alone, ptxas takes as few registers as it can, and puts loads one after the other, each waited for, where they
+ * could be under way together. Told how many blocks are to be resident it takes what registers those leave. Of products
+ * that load into registers: as many blocks as make the target's `resident_warps`, fewer where that leaves too few
+ * registers; 0: it is left alone. */
+enum { LEAST_RESIDENT = 3 }; /* blocks: one waits at a barrier, one for memory, one works */
+
+static int bound_blocks(const Ptx *p) {
+  const LaneFunc *f = p->f;
+  int most = p->target->budgets->resident_warps / f->num_warps;
+  if (!p->tensor_products || p->in_tmem || !p->loads || f->max_registers) return 0;
+  if (most < LEAST_RESIDENT) most = LEAST_RESIDENT;
+  int blocks = gpu_occupancy(p->target, 0, f->shared_bytes, f->num_warps).blocks, needed = lane_pressure(f);
+  if (blocks > most) blocks = most;
+  while (blocks > 1 && needed > GPU_REGISTERS / (32 * f->num_warps * blocks)) blocks--;
+  return blocks;
+}
+
+static void put_bounds(Buf *out, Ptx *p) {
+  const LaneFunc *f = p->f;
+  p->said.threads = 32 * f->num_warps;
+  buf_printf(out, ".reqntid %d\n", p->said.threads);
+  if (f->max_registers) buf_printf(out, ".maxnreg %d\n", f->max_registers);
+  int known = p->one_block ? 1 : p->streamed ? blocks_of_stream(p) : 0;
+  if (known) {
+    buf_printf(out, ".minnctapersm %d\n", known);
+    return;
+  }
+  p->said.bounds_end = out->n;
+  int blocks = bound_blocks(p);
+  if (blocks) buf_printf(out, ".minnctapersm %d\n", blocks);
+  p->said.bound = out->n - p->said.bounds_end;
+}
+
 static void put_module(Buf *out, Ptx *p) {
   const LaneFunc *f = p->f;
   buf_printf(out, ".version %s\n.target %s\n.address_size 64\n", p->version, p->target->name);
@@ -288,12 +323,8 @@ static void put_module(Buf *out, Ptx *p) {
   }
   buf_printf(out, ".visible .entry %s(", gpu_entry_name(f->cx, f));
   put_params(out, f);
-  p->said.threads = 32 * f->num_warps;
-  buf_printf(out, ")\n.reqntid %d\n", p->said.threads);
-  if (f->max_registers) buf_printf(out, ".maxnreg %d\n", f->max_registers);
-  int blocks = p->one_block ? 1 : p->streamed ? blocks_of_stream(p) : 0;
-  if (blocks) buf_printf(out, ".minnctapersm %d\n", blocks);
-  else p->said.bounds_end = out->n;
+  buf_puts(out, ")\n");
+  put_bounds(out, p);
   buf_puts(out, "{\n");
   for (int i = 0; i < 4; i++)
     if (p->count[i])

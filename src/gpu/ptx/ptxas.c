@@ -33,8 +33,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_VERSION = 7 }; /* of what is built and how it is kept */
-enum { LITTLE = 512 };    /* bytes that are spilled */
+enum { KEY_VERSION = 10 }; /* of what is built and how it is kept */
+enum { LITTLE = 512 };     /* bytes that are spilled */
 enum { REGISTER_STEP = GPU_REGISTER_UNIT / 32 };
 
 typedef struct Figures {
@@ -155,7 +155,8 @@ static Buf with_blocks(Context *cx, const Buf *text, const GpuPtx *ptx, int bloc
   Buf b = {.arena = cx->arena};
   buf_write(&b, text->at, ptx->bounds_end);
   buf_printf(&b, ".minnctapersm %d\n", blocks);
-  buf_write(&b, text->at + ptx->bounds_end, text->n - ptx->bounds_end);
+  size_t rest = ptx->bounds_end + ptx->bound;
+  buf_write(&b, text->at + rest, text->n - rest);
   return b;
 }
 
@@ -224,22 +225,39 @@ static int registers_for(int blocks, int threads) {
   return GPU_REGISTERS / (blocks * threads) / REGISTER_STEP * REGISTER_STEP;
 }
 
-/* What spills nothing, once more for a block more; kept if that spills nothing either. */
+/* Whether one block more would have enough registers, and is wanted: of text that is bounded to leave room for loads
+ * (ptx.c), as long as few warps are resident, or for next to nothing; else once. A second block is worth twice the
+ * registers. */
+static bool wants_more(const Job *job, int registers, int blocks, int tries) {
+  const GpuPtx *ptx = job->ptx;
+  const GpuBudgets *budgets = job->target->budgets;
+  int least = registers - registers * budgets->given_up * (blocks == 1 ? 2 : 1) / 16;
+  int left = registers_for(blocks + 1, ptx->threads);
+  if (blocks >= ptx->room || left < least) return false;
+  return (ptx->bound && blocks * ptx->threads < 32 * budgets->resident_warps) ||
+         (!tries && (!ptx->bound || left >= registers - registers / 16));
+}
+
+/* What spills nothing, once more for a block more, and so on; kept as long as that spills nothing either. */
 static bool try_more_blocks(Context *cx, const char *folder, const Job *job, bool quick, Buf *content, int registers) {
   const GpuPtx *ptx = job->ptx;
-  int blocks = gpu_occupancy(job->target, registers, 0, ptx->threads / 32).blocks;
-  int least = registers - registers * job->target->budgets->given_up / 16;
-  if (!ptx->bounds_end || blocks >= ptx->room || registers_for(blocks + 1, ptx->threads) < least) return true;
-  Buf text = with_blocks(cx, job->text, ptx, blocks + 1), other = {0};
   Job more = *job;
   more.may_fail = true; /* an instruction of warpgroups may want more registers than that leaves */
-  Figures f;
-  bool done = run_ptxas(cx, folder, &more, &text, quick, &other, &f);
-  if (done && !f.spill_bytes) {
-    Buf before = *content;
-    *content = other, other = before;
+  bool done = true, kept = ptx->bounds_end;
+  for (int tries = 0; done && kept; tries++) {
+    int blocks = gpu_occupancy(job->target, registers, 0, ptx->threads / 32).blocks;
+    if (!wants_more(job, registers, blocks, tries)) break;
+    Buf text = with_blocks(cx, job->text, ptx, blocks + 1), other = {0};
+    Figures f;
+    done = run_ptxas(cx, folder, &more, &text, quick, &other, &f);
+    kept = done && !f.spill_bytes;
+    if (kept) {
+      Buf before = *content;
+      *content = other, other = before;
+      registers = f.registers;
+    }
+    buf_destroy(&other);
   }
-  buf_destroy(&other);
   return done;
 }
 
