@@ -36,6 +36,7 @@
  *     dots that are waited for      the copy stands after the ring_wait, distance slots - 1
  *     those to tensor memory        the copy stands after the dots and a wait for those of the iteration before
  *                                   (gpu/tmem.c), distance slots - 1
+ *     tiles of a short loop         as many slots as iterations: all copies stand before it, distance slots
  *     asynchronous ones             wgmma that adds to an accumulator which the loop only carries is waited for an
  *                                   iteration later: the ring_wait knows the iterations before the last one to be
  *                                   over. The copy stands after the dots, distance slots - 2
@@ -72,6 +73,7 @@ typedef struct AsyncLoads {
   bool tmem; /* they add to tensor memory, of which so many columns */
   int64_t columns;
   int slots, distance;
+  bool all;      /* tiles come before the loop: it has no more iterations than slots */
   Builder b;     /* where copies are made */
   Value *exists; /* whether there is the iteration that they are for */
   Map *known;
@@ -147,7 +149,20 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v, int inner) {
   return uses > 0;
 }
 
+/* Iterations of the loop, if that is a constant; else many. */
+static int64_t trips_of(const Op *loop) {
+  int64_t from, to, step;
+  if (!value_is_const(loop->in[0], &from) || !value_is_const(loop->in[1], &to) || !value_is_const(loop->in[2], &step) ||
+      step < 1 || from < -(1 << 30) || to > 1 << 30 || to - from > 1 << 30)
+    return INT64_MAX;
+  return (to - from + step - 1) / step;
+}
+
 /* ---- by tensor maps ---------------------------------------------------------------------------------------------- */
+
+/* Making barriers known to the asynchronous unit, and its reading of the map, take longer than what a short loop's
+ * threads spend on addresses. */
+enum { LEAST_TRIPS_OF_MAPS = 4 };
 
 static bool writes(const Op *op) {
   stack_guard();
@@ -162,6 +177,7 @@ static bool writes(const Op *op) {
  * block runs one after the other are in no order anyway.) Loops alone may stand around: they carry slots and phases. */
 static bool may_take_maps(const AsyncLoads *p) {
   if (!p->o->tensor_maps || p->o->target->sm < 90 || gpu_leaves_out(p->o, "tensor_maps")) return false;
+  if (trips_of(p->loop) < LEAST_TRIPS_OF_MAPS) return false;
   int around = 0;
   for (const Op *loop = p->loop; loop; loop = loop->block->parent) {
     if (loop->code != OP_FOR || around++ > MAX_AROUND) return false;
@@ -374,15 +390,6 @@ static int64_t other_bytes(const AsyncLoads *p) {
   return bytes;
 }
 
-/* Iterations of the loop, if that is a constant; else many. */
-static int64_t trips_of(const Op *loop) {
-  int64_t from, to, step;
-  if (!value_is_const(loop->in[0], &from) || !value_is_const(loop->in[1], &to) || !value_is_const(loop->in[2], &step) ||
-      step < 1 || from < -(1 << 30) || to > 1 << 30 || to - from > 1 << 30)
-    return INT64_MAX;
-  return (to - from + step - 1) / step;
-}
-
 /* What threads copy for themselves may not keep a few other blocks out, which hide latency as well: as many as the
  * other rings leave room for, but a loop that finds none for two slots goes on with fewer. */
 enum { BLOCKS_BESIDE_OWN = 3 };
@@ -415,9 +422,9 @@ static int choose_slots(const AsyncLoads *p, int64_t stages) {
   int64_t want = stages + (p->dot_count > 0);
   if (want > shared) want = shared > stages ? shared : stages;
   if (want > most) want = most;
-  int64_t own = slots_with_own(p, stages, slot, beside, blocks), trips = trips_of(p->loop) + (p->dot_count > 0);
+  int64_t own = slots_with_own(p, stages, slot, beside, blocks), trips = trips_of(p->loop);
   if (want > own) want = own;
-  if (want > trips) want = trips;
+  if (want > trips + 2 * (p->dot_count > 0)) want = trips + 2 * (p->dot_count > 0);
   return (int)(want > budgets->ring_slots ? budgets->ring_slots : want);
 }
 
@@ -619,15 +626,19 @@ static void rewrite(AsyncLoads *p) {
   begin_iteration(p, iv, carried);
   next_iteration(p, next);
   Builder outside = p->b;
-  p->b = loop_branch_on(&outside, wanted);
-  copy_all(p, exists, ahead.slot);
+  if (!p->all) {
+    p->b = loop_branch_on(&outside, wanted);
+    copy_all(p, exists, ahead.slot);
+  }
   build_op(&outside, OP_RING_COMMIT, 0, NULL, 0, NULL);
   Builder end = {.func = f, .block = body, .before = body->last, .span = span};
-  RingPlace later = ring_next(&end, p->slots, ahead);
   ring_yield(loop, now, ring_next(&end, p->slots, now));
-  ring_yield(loop, ahead,
-             (RingPlace){build_select(&end, wanted, later.slot, ahead.slot),
-                         build_select(&end, wanted, later.parity, ahead.parity)});
+  if (!p->all) {
+    RingPlace later = ring_next(&end, p->slots, ahead);
+    ring_yield(loop, ahead,
+               (RingPlace){build_select(&end, wanted, later.slot, ahead.slot),
+                           build_select(&end, wanted, later.parity, ahead.parity)});
+  }
   for (int i = 0; i < p->needed_count; i++) body->last->in[carried[i]->index - 1] = next[i];
   for (int i = 0; i < p->dot_count && !p->tmem; i++) loop_leave_in_flight(&after, loop, p->dots[i]);
   RingPlace read = ring_result(loop, now), asked = ring_result(loop, ahead);
@@ -719,7 +730,8 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   ring_note_stages(f, o, stages, p.slots);
   if (p.slots < 3 && !p.tmem) p.dot_count = 0;
   if (p.slots < 2) return;
-  p.distance = p.slots - (p.dot_count && !p.tmem ? 2 : 1);
+  p.all = !p.tmem && !p.dot_count && p.slots == trips_of(loop);
+  p.distance = p.all ? p.slots : p.slots - (p.dot_count && !p.tmem ? 2 : 1);
   if (has_map(&p)) find_singles(&p);
   for (int i = 0; i < p.single_count; i++) put_single(&p, &p.singles[i]);
   rewrite(&p);

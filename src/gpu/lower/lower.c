@@ -170,7 +170,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
              .f = f,
              .target = o->target,
              .table = table,
-             .wgmma = gpu_has_wgmma(o),
+             .wgmma = gpu_has_wgmma(o) && f->num_warps >= 4,
              .fp8 = o->target->sm >= 89,
              .register_limited = register_limited};
   l.out = lane_func_create(f->cx, f->name);
