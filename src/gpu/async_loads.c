@@ -150,11 +150,12 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v, int inner) {
 }
 
 /* Iterations of the loop, if that is a constant; else many. */
+enum { MANY = 1 << 30 };
 static int64_t trips_of(const Op *loop) {
   int64_t from, to, step;
   if (!value_is_const(loop->in[0], &from) || !value_is_const(loop->in[1], &to) || !value_is_const(loop->in[2], &step) ||
       step < 1 || from < -(1 << 30) || to > 1 << 30 || to - from > 1 << 30)
-    return INT64_MAX;
+    return MANY;
   return (to - from + step - 1) / step;
 }
 

@@ -96,6 +96,127 @@ static void tiles_that_tables_name(void **state) {
     }
 }
 
+/* ---- many tiles -------------------------------------------------------------------------------------------------- */
+
+/* A kernel has eight tensor maps. Five loops want two each, of arrays of their own: those of the last come by
+ * cp.async. */
+static const char many_text[] =
+    HEAD "@triton.jit\ndef k(a0, b0, a1, b1, a2, b2, a3, b3, a4, b4, out_ptr, trips, M: tl.constexpr, N: tl.constexpr, "
+         "BK: tl.constexpr):\n" TILES "    a0 += m[:, None] * BK * 8 + k[None, :]\n"
+         "    a1 += m[:, None] * BK * 8 + k[None, :]\n"
+         "    a2 += m[:, None] * BK * 8 + k[None, :]\n"
+         "    a3 += m[:, None] * BK * 8 + k[None, :]\n"
+         "    a4 += m[:, None] * BK * 8 + k[None, :]\n"
+         "    at = k[:, None] * N + n[None, :]\n"
+         "    for i in range(trips):\n"
+         "        acc = tl.dot(tl.load(a0 + i * BK), tl.load(b0 + i * BK * N + at), acc)\n"
+         "    for i in range(trips):\n"
+         "        acc = tl.dot(tl.load(a1 + i * BK), tl.load(b1 + i * BK * N + at), acc)\n"
+         "    for i in range(trips):\n"
+         "        acc = tl.dot(tl.load(a2 + i * BK), tl.load(b2 + i * BK * N + at), acc)\n"
+         "    for i in range(trips):\n"
+         "        acc = tl.dot(tl.load(a3 + i * BK), tl.load(b3 + i * BK * N + at), acc)\n"
+         "    for i in range(trips):\n"
+         "        acc = tl.dot(tl.load(a4 + i * BK), tl.load(b4 + i * BK * N + at), acc)\n" STORE;
+
+static void more_tiles_than_maps(void **state) {
+  enum { M = 64, N = 32, BK = 32, LOOPS = 5 };
+  for (int trips = 1; trips <= 7; trips += 3) {
+    DotCase c = whole_case(many_text, "sm_90a", 4, 3);
+    DotArg *a[LOOPS], *b[LOOPS];
+    for (int i = 0; i < LOOPS; i++) a[i] = dot_array(&c, DT_F16, M * 8 * BK), b[i] = dot_array(&c, DT_F16, 8 * BK * N);
+    DotArg *out = dot_array(&c, DT_F32, M * N);
+    dot_int(&c, trips), dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK);
+    dot_run(&c, "five loops of two arrays each");
+    if (trips > 1) assert_true(dot_count(&c).copies[16] > 0);
+    for (int e = 0; e < M * N; e++) {
+      double want = 0;
+      for (int l = 0; l < LOOPS; l++)
+        for (int i = 0; i < trips * BK; i++) want += a[l]->values[e / N * 8 * BK + i] * b[l]->values[i * N + e % N];
+      if (out->values[e] != want) fail_msg("%d trips: element %d is %g, not %g", trips, e, out->values[e], want);
+    }
+    dot_free(&c);
+  }
+}
+
+/* Loops of two to five iterations, a constant, with tiles that go to a product as they are and by way of arithmetic;
+ * what is loaded after the loop. */
+static const char short_text[] =
+    HEAD "@triton.jit\ndef k(a_ptr, b_ptr, c_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, "
+         "TRIPS: tl.constexpr):\n" TILES "    for i in range(TRIPS):\n"
+         "        a = tl.load(a_ptr + m[:, None] * TRIPS * BK + i * BK + k[None, :])\n"
+         "        b = tl.load(b_ptr + (i * BK + k)[:, None] * N + n[None, :])\n"
+         "        if i >= 0:\n"
+         "            acc += tl.dot(a * 2, b)\n"
+         "    c = tl.load(c_ptr + m[:, None] * N + n[None, :])\n"
+         "    acc += c\n" STORE;
+
+static void loops_that_are_short(void **state) {
+  enum { M = 64, N = 32, BK = 32 };
+  for (int t = 0; t < TARGETS; t++)
+    for (int trips = 1; trips <= 6; trips++)
+      for (int stages = 2; stages <= 4; stages++) {
+        DotCase c = whole_case(short_text, targets[t], 4, stages);
+        DotArg *a = dot_array(&c, DT_F16, M * trips * BK), *b = dot_array(&c, DT_F16, trips * BK * N),
+               *d = dot_array(&c, DT_F32, M * N), *out = dot_array(&c, DT_F32, M * N);
+        dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK), dot_const(&c, trips);
+        dot_run(&c, "a short loop");
+        if (trips > 1) assert_true(dot_count(&c).copies[16] > 0);
+        for (int e = 0; e < M * N; e++) {
+          double want = d->values[e];
+          for (int i = 0; i < trips * BK; i++) want += 2 * a->values[e / N * trips * BK + i] * b->values[i * N + e % N];
+          if (out->values[e] != want) fail_msg("%d trips: element %d is %g, not %g", trips, e, out->values[e], want);
+        }
+        dot_free(&c);
+      }
+}
+
+/* A chain of products, and two that take what the chain leaves: they are in flight together. */
+static const char chain_text[] =
+    HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, trips, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):\n" TILES
+         "    h = tl.zeros([M, N], tl.float32)\n"
+         "    g = tl.zeros([M, N], tl.float32)\n"
+         "    for i in range(trips):\n"
+         "        a = tl.load(a_ptr + i * M * BK * 2 + m[:, None] * BK + k[None, :])\n"
+         "        e = tl.load(a_ptr + i * M * BK * 2 + M * BK + m[:, None] * BK + k[None, :])\n"
+         "        b = tl.load(b_ptr + k[:, None] * N + n[None, :])\n"
+         "        s = tl.dot(a, (b * (i + 1)).to(tl.float16))\n"
+         "        s += tl.dot(e, (b + i).to(tl.float16))\n"
+         "        p = (s % 4).to(tl.float16)\n"
+         "        h += tl.dot(a, p)\n"
+         "        g += tl.dot(e, p)\n"
+         "    tl.store(out_ptr + m[:, None] * N + n[None, :], h)\n"
+         "    tl.store(out_ptr + M * N + m[:, None] * N + n[None, :], g)\n";
+
+static void products_in_flight_together(void **state) {
+  enum { M = 64, N = 64, BK = 64 };
+  for (int trips = 0; trips <= 3; trips++) {
+    DotCase c = whole_case(chain_text, "sm_90a", 4, 3);
+    DotArg *a = dot_array(&c, DT_F16, 2 * M * BK * (trips + 1)), *b = dot_array(&c, DT_F16, BK * N),
+           *out = dot_array(&c, DT_F32, 2 * M * N);
+    dot_int(&c, trips), dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK);
+    dot_run(&c, "a chain of products");
+    static double s[M * N], want[2 * M * N];
+    memset(want, 0, sizeof want);
+    for (int i = 0; i < trips; i++) {
+      const double *at = a->values + 2 * i * M * BK;
+      for (int e = 0; e < M * N; e++) {
+        s[e] = 0;
+        for (int k = 0; k < BK; k++) {
+          double x = b->values[k * N + e % N];
+          s[e] += at[e / N * BK + k] * x * (i + 1) + at[M * BK + e / N * BK + k] * (x + i);
+        }
+        s[e] = fmod(s[e], 4);
+      }
+      for (int e = 0; e < 2 * M * N; e++)
+        for (int k = 0; k < BK; k++) want[e] += at[e / N * BK + k] * s[k * N + e % N];
+    }
+    for (int e = 0; e < 2 * M * N; e++)
+      if (out->values[e] != want[e]) fail_msg("%d trips: element %d is %g, not %g", trips, e, out->values[e], want[e]);
+    dot_free(&c);
+  }
+}
+
 /* ---- the ends of the variable's type ----------------------------------------------------------------------------- */
 
 static void the_ends_of_the_type(void **state) {
@@ -247,6 +368,9 @@ int main(void) {
       cmocka_unit_test(what_threads_copy_for_themselves),
       cmocka_unit_test(the_loops_own_stages),
       cmocka_unit_test(tiles_that_tables_name),
+      cmocka_unit_test(more_tiles_than_maps),
+      cmocka_unit_test(loops_that_are_short),
+      cmocka_unit_test(products_in_flight_together),
       cmocka_unit_test(the_ends_of_the_type),
       cmocka_unit_test(rows_that_are_not_aligned),
       cmocka_unit_test(other_shapes),
