@@ -391,6 +391,9 @@ static int64_t other_bytes(const AsyncLoads *p) {
   return bytes;
 }
 
+/* A product in flight keeps a slot, unless none is written again. */
+static int least_slots(const AsyncLoads *p) { return p->dot_count && trips_of(p->loop) > 2 ? 3 : 2; }
+
 /* What threads copy for themselves may not keep a few other blocks out, which hide latency as well: as many as the
  * other rings leave room for, but a loop that finds none for two slots goes on with fewer. */
 enum { BLOCKS_BESIDE_OWN = 3 };
@@ -403,8 +406,7 @@ static int64_t slots_with_own(const AsyncLoads *p, int64_t stages, int64_t slot,
   if (blocks > BLOCKS_BESIDE_OWN) blocks = BLOCKS_BESIDE_OWN;
   if (own < slot && blocks > beside_others) blocks = beside_others > 1 ? beside_others : 1;
   int64_t room = 0;
-  for (; blocks > 0 && room < 2 + (p->dot_count > 0); blocks--)
-    room = (all / blocks - GPU_SHARED_RESERVED - beside) / slot;
+  for (; blocks > 0 && room < least_slots(p); blocks--) room = (all / blocks - GPU_SHARED_RESERVED - beside) / slot;
   return room;
 }
 
@@ -425,7 +427,7 @@ static int choose_slots(const AsyncLoads *p, int64_t stages) {
   if (want > most) want = most;
   int64_t own = slots_with_own(p, stages, slot, beside, blocks), trips = trips_of(p->loop);
   if (want > own) want = own;
-  if (want > trips + 2 * (p->dot_count > 0)) want = trips + 2 * (p->dot_count > 0);
+  if (want > trips) want = trips;
   return (int)(want > budgets->ring_slots ? budgets->ring_slots : want);
 }
 
@@ -706,7 +708,7 @@ static void find_own(AsyncLoads *p, int64_t stages) {
   Op *loads[MAX_RINGS];
   for (int i = shared; i < n; i++) loads[i - shared] = p->rings[i].load;
   bool wanted = n > shared && (has_fence(p) || !prefetch_holds(p->f, p->o, p->loop, loads, n - shared));
-  if (wanted && choose_slots(p, stages) >= (p->dot_count ? 3 : 2)) return;
+  if (wanted && choose_slots(p, stages) >= least_slots(p)) return;
   p->ring_count = shared;
   p->needed_count = needed;
 }
@@ -729,9 +731,9 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   if (!p.ring_count) return;
   p.slots = choose_slots(&p, stages);
   ring_note_stages(f, o, stages, p.slots);
-  if (p.slots < 3 && !p.tmem) p.dot_count = 0;
+  if (p.slots < least_slots(&p) && !p.tmem) p.dot_count = 0;
   if (p.slots < 2) return;
-  p.all = !p.tmem && !p.dot_count && p.slots == trips_of(loop);
+  p.all = !p.tmem && p.slots == trips_of(loop);
   p.distance = p.all ? p.slots : p.slots - (p.dot_count && !p.tmem ? 2 : 1);
   if (has_map(&p)) find_singles(&p);
   for (int i = 0; i < p.single_count; i++) put_single(&p, &p.singles[i]);
