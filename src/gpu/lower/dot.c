@@ -385,14 +385,14 @@ static bool stage_early(Lower *l, const Op *op, const Op *later, int k) {
   if (in_registers(l, &d, k)) return true;
   DotOperand o = {0};
   F2Map map = describe(&d, &o, k == 0);
-  Image image = image_of(v, d.kind, &map);
+  Image image = image_of(&d, v, &map);
   if (staged_before(l, later->block, &image)) return true;
   if (d.chunk_bits < d.shape.k || !d.mma || !is_known_at(l, op, v)) return false;
   int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
   if (l->kept_bytes + bytes > l->target->shared_bytes / l->target->budgets->staged_share) return false;
   l->kept_bytes += bytes;
   StagedOperand p = {later, k, image, place_operand(l, k, &d, &map, 0), NULL, later->block};
-  lower_place_write(l, &p.place, operand_registers(l, &d, k), v->layout, 0);
+  lower_place_write(l, &p.place, registers_to_write(l, &d, k), v->layout, 0);
   keep_staged(l, &p);
   return true;
 }

@@ -61,7 +61,8 @@ bool lower_mma_in_registers(Lower *l, const Dot *d, int operand); /* it is held 
 /* The word of an operand in registers whose first element is `at`; and how operations name the types. */
 LaneValue *lower_mma_word(Lower *l, const Dot *d, const DotOperand *o, uint32_t at);
 LaneKind lower_mma_kind(const Dot *d, bool *mixed);
-LaneValue *lower_tf32(Lower *l, LaneValue *word); /* rounded so that what the hardware cuts off is nothing in the mean */
+LaneValue *lower_tf32(Lower *l,
+                      LaneValue *word); /* rounded so that what the hardware cuts off is nothing in the mean */
 /* log2 of the elements in 128 bytes: longer rows are cut into panels of that width. */
 static inline int dot_panel_bits(const Dot *d) { return 7 - lower_kind_shift(d->kind); }
 

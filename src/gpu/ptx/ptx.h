@@ -44,7 +44,7 @@ struct Ptx {
   VEC(const Source *) sources;
   GpuPtx said; /* what has been printed so far */
   int sums, shuffles, barriers, tensor_products, loads;
-  bool in_tmem; /* sums of products */
+  bool in_tmem;                               /* sums of products */
   struct PtxCopy *copies;                     /* scratch of parallel copies, by value id */
   void (*print_op)(Ptx *p, const LaneOp *op); /* any operation (ptx.c) */
 };
