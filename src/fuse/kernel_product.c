@@ -113,22 +113,14 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group, FuseTile tile) {
   const IndexVar *batch = writer_var(w, "batch", NULL, batches, 0);
   const IndexVar *m = axis(w, t, "m", m_size, tile.m, 1), *n = axis(w, t, "n", n_size, tile.n, 2);
   /* k runs along the columns of a and the rows of b */
-  int64_t k_block = tile.k * tile.steps;
-  const IndexVar *ka = axis(w, t, "k", k_size, k_block, 2), *kb = axis(w, t, "k_row", k_size, k_block, 1);
+  const IndexVar *ka = axis(w, t, "k", k_size, tile.k, 2), *kb = axis(w, t, "k_row", k_size, tile.k, 1);
   place_tiles(w, t, tile, m, n, batches);
   writer_split(w, index_var(w->g, batch), t->rank - 2, t->size, NULL, dot.batch);
   bool f64 = t->dtype == DT_F64;
   const char *acc = writer_name(w, t->name ? t->name : "acc");
-  const char *type = f64 ? "tl.float64" : "tl.float32", *part = acc;
+  const char *type = f64 ? "tl.float64" : "tl.float32";
   writer_line(w, "%s = tl.zeros([M, N], %s)", acc, type);
-  Map *around = NULL;
-  if (tile.steps > 1) { /* tensor cores cut sums off: few steps in each, which are then added as others are */
-    part = writer_name(w, "part");
-    writer_line(w, "for begin in range(0, %s, %lld * K):", writer_size(w, k_size), (long long)tile.steps);
-    around = writer_enter(w);
-    writer_line(w, "%s = tl.zeros([M, N], %s)", part, type);
-    writer_line(w, "for start in range(begin, begin + %lld * K, K):", (long long)tile.steps);
-  } else writer_line(w, "for start in range(0, %s, K):", writer_size(w, k_size));
+  writer_line(w, "for start in range(0, %s, K):", writer_size(w, k_size));
   Map *outside = writer_enter(w);
   const char *start = widened(w, k_size, "start");
   define(w, ka, arena_printf(g->cx->arena, "%s + tl.arange(0, K)[None, :]", start));
@@ -137,13 +129,9 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group, FuseTile tile) {
   const char *left = operand(&dot, a, index_var(g, m), index_var(g, ka));
   set_axes(w, kb, n);
   const char *right = operand(&dot, b, index_var(g, kb), index_var(g, n));
-  writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"%s\"%s)", part, left, right, part,
+  writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"%s\"%s)", acc, left, right, acc,
               fuse_precision(&p->target, t), f64 ? ", out_dtype=tl.float64" : "");
   writer_leave(w, outside);
-  if (around) {
-    writer_line(w, "%s = %s + %s", acc, acc, part);
-    writer_leave(w, around);
-  }
   vec_push(w->cx->arena, &w->members, t);
   FuseValue v = {acc, 3, false};
   map_put(w->held, t, arena_copy(w->cx->arena, &v, sizeof v));

@@ -754,24 +754,20 @@ static void test_loops(void **state) {
 /* A loop of many small loads, and little else, gets registers for them. */
 static void test_streams(void **state) {
   (void)state;
-  for (int loads = 4; loads <= 16; loads *= 4)
-    for (int words = 1; words <= 4; words *= 4) {
-      Kernel k = begin(8);
-      LaneValue *sum = unknown(&k, LK_F32);
-      LaneOp *loop = lane_for(&k.b, LK_S32, lane_i32(&k.b, 0), lane_i32(&k.b, 64), lane_i32(&k.b, 1), 1, &sum);
-      LaneValue *total = loop->body[0]->args[1];
-      for (int i = 0; i < loads; i++) {
-        LaneOp *load = lane_load(&k.b, SPACE_GLOBAL, LK_F32, words, k.p, 64 * i, NULL, NULL);
-        for (int w = 0; w < words; w++) total = lane_2(&k.b, LANE_ADD, LK_F32, total, load->out[w]);
-      }
-      lane_yield(&k.b, 1, &total);
-      lane_leave(&k.b, loop);
-      use(&k, loop->out[0]);
-      char *text = print(&k, "sm_90a");
-      (loads == 16 && words == 1 ? contains : lacks)(text, ".reqntid 256\n.minnctapersm 4\n");
-      assembles(&k, "sm_90a");
-      end();
-    }
+  for (int kind = 0; kind < 3; kind++) {
+    Kernel k = begin(8);
+    LaneValue *sum = unknown(&k, LK_F32);
+    LaneOp *loop = lane_for(&k.b, LK_S32, lane_i32(&k.b, 0), lane_i32(&k.b, 64), lane_i32(&k.b, 1), 1, &sum);
+    sum = loop->body[0]->args[1];
+    for (int i = 0; i < (kind ? 16 : 4); i++)
+      sum = lane_2(&k.b, LANE_ADD, LK_F32, sum,
+                   lane_load(&k.b, SPACE_GLOBAL, LK_F32, kind == 2 ? 4 : 1, k.p, 64 * i, NULL, NULL)->out[0]);
+    lane_yield(&k.b, 1, &sum);
+    lane_leave(&k.b, loop);
+    use(&k, loop->out[0]);
+    (kind == 1 ? contains : lacks)(print(&k, "sm_90a"), ".reqntid 256\n.minnctapersm 4\n");
+    end();
+  }
 }
 
 /* ---- the module -------------------------------------------------------------------------------------------------- */
