@@ -730,10 +730,11 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   find_own(&p, stages);
   if (!p.ring_count) return;
   p.slots = choose_slots(&p, stages);
-  ring_note_stages(f, o, stages, p.slots);
+  ring_note_stages(f, o, stages < trips_of(loop) ? stages : trips_of(loop), p.slots);
   if (p.slots < least_slots(&p) && !p.tmem) p.dot_count = 0;
   if (p.slots < 2) return;
-  p.all = !p.tmem && p.slots == trips_of(loop);
+  p.all = !p.tmem && !has_map(&p) && p.slots == trips_of(loop); /* of maps, a dot ahead waits for one tile more */
+  if (!p.all && p.slots < 3 && !p.tmem) p.dot_count = 0;
   p.distance = p.all ? p.slots : p.slots - (p.dot_count && !p.tmem ? 2 : 1);
   if (has_map(&p)) find_singles(&p);
   for (int i = 0; i < p.single_count; i++) put_single(&p, &p.singles[i]);
