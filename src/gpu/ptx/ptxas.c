@@ -33,7 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_VERSION = 10 }; /* of what is built and how it is kept */
+enum { KEY_VERSION = 11 }; /* of what is built and how it is kept */
 enum { LITTLE = 512 };     /* bytes that are spilled */
 enum { REGISTER_STEP = GPU_REGISTER_UNIT / 32 };
 
@@ -231,11 +231,11 @@ static int registers_for(int blocks, int threads) {
 static bool wants_more(const Job *job, int registers, int blocks, int tries) {
   const GpuPtx *ptx = job->ptx;
   const GpuBudgets *budgets = job->target->budgets;
-  int least = registers - registers * budgets->given_up * (blocks == 1 ? 2 : 1) / 16;
+  bool few = ptx->bound && blocks * ptx->threads < 32 * budgets->resident_warps;
+  int least = registers - registers * budgets->given_up * (few || blocks == 1 ? 2 : 1) / 16;
   int left = registers_for(blocks + 1, ptx->threads);
   if (blocks >= ptx->room || left < least) return false;
-  return (ptx->bound && blocks * ptx->threads < 32 * budgets->resident_warps) ||
-         (!tries && (!ptx->bound || left >= registers - registers / 16));
+  return few || (!tries && (!ptx->bound || left >= registers - registers / 16));
 }
 
 /* What spills nothing, once more for a block more, and so on; kept as long as that spills nothing either. */
