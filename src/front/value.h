@@ -167,6 +167,8 @@ bool py_truth(Front *fr, Span at, const Py *p); /* Python's bool() on constexprs
 const char *py_kind_name(const Py *p);          /* "int", "tensor", "tuple", for messages */
 const char *py_class_name(const Py *p); /* "NoneType", "tensor": type(p).__name__, for messages in Python's words */
 const char *py_describe(Front *fr, const Py *p); /* "3", "'relu'", "f32[128] tensor", for messages and static_print */
+/* Where Triton needs a tensor and `x: tl.constexpr = ...` has wrapped one. */
+NORETURN void py_fail_declared(Front *fr, Span at, const Py *p);
 /* "f() missing 2 required positional arguments: 'a' and 'b'" */
 const char *py_missing_arguments(Front *fr, const char *function, int n, const char *const *names);
 double py_as_double(const Py *p); /* BOOL, INT, FLOAT */

@@ -18,7 +18,8 @@ void core_declare_constexpr(Front *fr, Node *target, Py *value, const Node *wher
                          : "give the constant a name of its own",
                    "%s is already defined. constexpr cannot be reassigned", name);
   }
-  if (value->kind == PY_TENSOR) { /* Triton wraps it, and lets the library and plain assignments unwrap it */
+  if (value->kind == PY_TENSOR ||
+      value->kind == PY_BLOCK_PTR) { /* Triton wraps it, and lets the library and plain assignments unwrap it */
     value = arena_copy(fr->cx->arena, value, sizeof *value);
     value->is_constexpr = true;
   }

@@ -64,7 +64,7 @@ Py *core_lookup(Front *fr, Node *n) {
   Binding *b = scope_find(&f->scope, name);
   if (b && b->value) {
     bool argument = b->where && b->where->kind == NODE_ARG;
-    if (argument && b->value->kind == PY_TENSOR && b->value->is_constexpr)
+    if (argument && (b->value->kind == PY_TENSOR || b->value->kind == PY_BLOCK_PTR) && b->value->is_constexpr)
       diag_fail_hint(fr->cx, core_span(fr, n), "leave out `: tl.constexpr` where the caller assigns it",
                      "`%s` was declared tl.constexpr, but is known only at run time (%s)", name,
                      py_describe(fr, b->value));
@@ -259,12 +259,15 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
   diag_fail(cx, at, "%s", text);
 }
 
+static bool is_declared_tensor(const Py *p) { return p && p->kind == PY_TENSOR && p->is_constexpr; }
+
 static Py *eval_attribute(Front *fr, Node *n) {
   Py *x = core_eval(fr, n->Attribute.value);
   core_at(fr, n);
   if (!strcmp(n->Attribute.attr, "value") && core_is_bare_type(fr, n->Attribute.value, x))
     diag_fail_hint(fr->cx, core_span(fr, n), "leave out `.value`: only constexprs have it",
                    "'dtype' object has no attribute 'value': it is %s", py_describe(fr, x));
+  if (is_declared_tensor(x) && !strcmp(n->Attribute.attr, "value")) return py_tensor(fr, x->value);
   Py *v = front_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (!v && x->is_returned)
     v = front_attribute(fr, core_span(fr, n), py_tensor(fr, sem_to_value(fr, core_span(fr, n), x, "a number")),
@@ -284,17 +287,13 @@ static Py *operator_method(Front *fr, Py *x, const char *name) {
   return m && m->kind == PY_FUNCTION ? py_method_of(fr, x, name, m->fn) : NULL;
 }
 
-static bool is_declared_tensor(const Py *p) { return p && p->kind == PY_TENSOR && p->is_constexpr; }
-
 /* Where no operand is a tensor in Triton's eyes, one that a declaration wrapped makes its operator fail. */
 static void check_constexpr_operands(Front *fr, Span at, const Py *a, const Py *b) {
   bool wrapped = is_declared_tensor(a) || is_declared_tensor(b);
   bool tensor = (a->kind == PY_TENSOR && !a->is_constexpr) || (b && b->kind == PY_TENSOR && !b->is_constexpr);
   if (!wrapped || tensor) return;
   const Py *p = is_declared_tensor(a) ? a : b;
-  diag_fail_hint(fr->cx, at, "leave out the annotation",
-                 "%s was declared tl.constexpr, but is known only at run time (%s)",
-                 p->value->name ? arena_printf(fr->cx->arena, "`%s`", p->value->name) : "a value", py_describe(fr, p));
+  py_fail_declared(fr, at, p);
 }
 
 Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
@@ -417,6 +416,7 @@ static Py *eval_subscript(Front *fr, Node *n) {
   Py *x = core_eval(fr, n->Subscript.value), *index = core_eval(fr, n->Subscript.slice);
   core_at(fr, n);
   Span at = core_span(fr, n);
+  check_constexpr_operands(fr, at, x, NULL);
   if (x->kind == PY_TENSOR) return sem_subscript(fr, at, x, index);
   Py *m = operator_method(fr, x, "__getitem__");
   if (m) return front_call_values(fr, m, at, 1, &index);

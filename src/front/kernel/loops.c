@@ -64,7 +64,7 @@ static Value *resolved(Value *v) {
   return v;
 }
 
-static CarriedList carried_of(Front *fr, const Names *names) {
+static CarriedList carried_of(Front *fr, const Node *loop, const Names *names) {
   Scope *s = &core_of(fr)->frame->scope;
   CarriedList list = {0};
   int first = 0;
@@ -74,6 +74,9 @@ static CarriedList carried_of(Front *fr, const Names *names) {
     bool found = false;
     for (int k = 0; k < names->n && !found; k++) found = names->at[k] == b->name;
     if (!found) continue;
+    if (b->value->is_constexpr && b->value->kind != PY_TUPLE)
+      diag_fail_hint(fr->cx, core_span(fr, loop), "leave out the annotation",
+                     "cannot reassign constexpr %s in the loop: it is %s before", b->name, py_describe(fr, b->value));
     Carried c = {.name = b->name, .init = b->value, .binding = b, .first = first};
     py_flatten(fr, b->value, &c.init_parts, &c.n);
     first += c.n;
@@ -265,7 +268,7 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   for (int i = 0; i < names.n;
        i++) /* the variable itself is not carried: assigning it lasts until the iteration ends */
     if (names.at[i] == iv_name) names.at[i--] = names.at[--names.n];
-  CarriedList carried = carried_of(fr, &names);
+  CarriedList carried = carried_of(fr, n, &names);
   Scope before = f->scope;
   Builder outer = fr->b;
   f->scope = scope_copy(fr, &before);
@@ -393,7 +396,7 @@ void core_while(Front *fr, Node *n) {
   if (n->While.orelse.n)
     diag_fail(cx, core_span(fr, n->While.orelse.at[0]), "`while ... else` cannot be used in a kernel");
   Names names = assigned_names(fr, &n->While.body, n->While.test);
-  CarriedList carried = carried_of(fr, &names);
+  CarriedList carried = carried_of(fr, n, &names);
   Scope before = f->scope;
   Builder outer = fr->b;
   Block *test = block_create(fr->func, NULL), *body = block_create(fr->func, NULL);

@@ -233,6 +233,18 @@ static const char *home_of(const char *name) {
   return find_row("tl.math", name) ? TL_MATH : TL_CORE;
 }
 
+/* Of these Triton asks the first argument for what a constexpr's type lacks; functions that are written in Triton
+ * compute with all of theirs. */
+bool builtin_takes_declared(const Builtin *b, int i) {
+  static const char first[] = " load store advance make_block_ptr make_tensor_descriptor broadcast_to multiple_of "
+                              "max_contiguous max_constancy ";
+  if (strcmp(b->library, "tl")) return true;
+  const char *home = home_of(b->name);
+  char word[64];
+  snprintf(word, sizeof word, " %s ", b->name);
+  return home != TL_STANDARD && home != TL_RANDOM && (i || !strstr(first, word));
+}
+
 static Py *part_of_language(Front *fr, const char *path, const char *attr) {
   if (path != TL_CORE) { /* what these two files import */
     if (!strcmp(attr, path == TL_RANDOM ? "tl" : "core")) return library_value(fr, TL_CORE);

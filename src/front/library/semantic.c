@@ -301,7 +301,11 @@ Value *sem_condition(Front *fr, Span at, Py *x) {
 Py *front_demote(Front *fr, Span at, Py *p) {
   stack_guard();
   if (py_is_number(p)) return py_tensor(fr, sem_to_value(fr, at, p, "the assigned value"));
-  if (p->kind == PY_TENSOR && p->is_constexpr) return py_tensor(fr, p->value);
+  if ((p->kind == PY_TENSOR || p->kind == PY_BLOCK_PTR) && p->is_constexpr) {
+    Py *plain = arena_copy(fr->cx->arena, p, sizeof *p);
+    plain->is_constexpr = false;
+    return plain;
+  }
   if (p->kind != PY_TUPLE) return p;
   bool any = false;
   for (int i = 0; i < p->tuple.n && !any; i++)

@@ -139,5 +139,9 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
   if (missing.n)
     lib_refuse(fr, call->span, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature), "%s",
                py_missing_arguments(fr, b->name, missing.n, missing.at));
+  for (int i = 0; i < n; i++)
+    if (args[i]->is_constexpr && (args[i]->kind == PY_TENSOR || args[i]->kind == PY_BLOCK_PTR) &&
+        !builtin_takes_declared(b, i))
+      py_fail_declared(fr, call->span, args[i]);
   return b->call(fr, b, call->span, args);
 }

@@ -643,3 +643,10 @@ Py *py_items(Front *fr, Py *x) {
     default: return NULL;
   }
 }
+
+NORETURN void py_fail_declared(Front *fr, Span at, const Py *p) {
+  const char *name = p->kind == PY_TENSOR ? p->value->name : NULL;
+  diag_fail_hint(fr->cx, at, "leave out the annotation",
+                 "%s was declared tl.constexpr, but is known only at run time (%s)",
+                 name ? arena_printf(fr->cx->arena, "`%s`", name) : "a value", py_describe(fr, p));
+}

@@ -202,6 +202,13 @@ static void tuples_of_python_are_read_and_passed_on(void **state) {
                 "tl.static_assert(len(TABLE * 2) == 6)");
 }
 
+static void declared_tensors_have_a_value(void **state) {
+  (void)state;
+  body_is_taken("a: tl.constexpr = n + 1\nb = a.value + 1\nc = a\nd = c + 1\ntl.store(x, a)\n"
+                "p: tl.constexpr = tl.make_block_ptr(x, (64, 64), (64, 1), (0, 0), (16, 16), (1, 0))\nq = p\n"
+                "e = tl.load(q)");
+}
+
 static void cas_takes_integers_of_either_sign(void **state) {
   (void)state;
   body_is_taken("tl.atomic_cas(out.to(tl.pointer_type(tl.int32), bitcast=True), 4294967295, 1)");
@@ -219,6 +226,7 @@ int main(void) {
       cmocka_unit_test(pointer_types_as_annotations),
       cmocka_unit_test(returned_numbers_have_a_tensors_attributes),
       cmocka_unit_test(tuples_of_python_are_read_and_passed_on),
+      cmocka_unit_test(declared_tensors_have_a_value),
       cmocka_unit_test(cas_takes_integers_of_either_sign),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
