@@ -64,6 +64,8 @@ typedef struct GpuBudgets {
   /* specialize: of loops that do more than multiply, from so many warps on, and from so many registers a thread for the
    * sums of their products (fewer leave room for a second block, which does as well), it is done where nobody asks */
   int specialized_warps, specialized_sums;
+  /* the same, lower/control.c: registers of a thread that copies, and the most of one that computes */
+  int copying, computing;
   /* the same, lower/convert_layout.c: bytes for a change of layout beside rings that are never free */
   int converted_parted;
   /* skip_masks: elements of a thread for which a mask is worth a branch */
@@ -76,8 +78,9 @@ typedef struct GpuBudgets {
   int beside_dot, dot_operands, shared_of_two, shared_of_one;
   /* the same: operands that stay for a loop, or for later products, have the target's shared memory over this */
   int staged_share;
-  /* lower/wgmma.c: registers that a loop takes beside sums and words of a */
-  int beside_words;
+  /* lower/wgmma.c: registers that a loop takes beside sums and words of a; those that an instruction's sums leave, lest
+   * ptxas refuse it */
+  int beside_words, beside_instruction;
   /* lower/convert_layout.c, gather.c, sort.c: what moves between threads at a time has the target's shared memory over
    * this */
   int moved_share;

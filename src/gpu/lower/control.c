@@ -119,15 +119,14 @@ static void lower_if(Lower *l, Op *op) {
   unflatten(l, op->out, op->out_count, branch->out);
 }
 
-/* Registers of a thread that copies, and of one that computes: what is left, in eights. */
-enum { COPY_REGISTERS = 24, MOST_REGISTERS = 240 };
-
+/* A thread that computes gets what those that copy leave, in eights. */
 static void set_registers(Lower *l, bool computes) {
+  const GpuBudgets *budgets = l->target->budgets;
   int warps = l->f->num_warps, all = GPU_REGISTERS / (32 * l->out->num_warps) / 8 * 8,
-      most = (all * l->out->num_warps - COPY_REGISTERS * LOWER_COPY_WARPS) / warps / 8 * 8;
-  if (most > MOST_REGISTERS) most = MOST_REGISTERS;
+      most = (all * l->out->num_warps - budgets->copying * LOWER_COPY_WARPS) / warps / 8 * 8;
+  if (most > budgets->computing) most = budgets->computing;
   if (all >= most) return; /* there are enough */
-  lane_simple(&l->b, LANE_SETMAXNREG, computes ? most : COPY_REGISTERS, -1)->inc = computes;
+  lane_simple(&l->b, LANE_SETMAXNREG, computes ? most : budgets->copying, -1)->inc = computes;
 }
 
 /* Warps that compute, and one that copies for them; barriers are of those that compute. */

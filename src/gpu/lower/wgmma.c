@@ -20,7 +20,6 @@
 
 enum { MOST_COLUMNS = 8 }; /* log2 of an instruction's */
 enum { WORDS = 4 };        /* of a, that an instruction takes of a thread */
-enum { BESIDE_SUMS = 32 }; /* registers of a thread that an instruction's sums leave, lest ptxas refuse it */
 
 typedef struct Operand {
   const DotOperand *o;
@@ -105,7 +104,7 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
   const Layout *acc = d->layout;
   find_operand(l, d, &d->a, &m->a);
   find_operand(l, d, &d->x, &m->x);
-  int registers = gpu_thread_registers(l->out->num_warps) - BESIDE_SUMS;
+  int registers = gpu_thread_registers(l->out->num_warps) - l->target->budgets->beside_instruction;
   m->row = d->a.loaded ? 1u << d->shape.n : 8u << d->shape.n;
   m->column_bits = 3;
   while (m->column_bits < d->shape.n && m->column_bits < MOST_COLUMNS && 1 << m->column_bits <= registers &&
