@@ -17,6 +17,7 @@ static Py *lookup(Front *fr, HostScope *sc, const char *name) {
 }
 
 Py *host_attribute(Front *fr, Py *x, const char *attr) {
+  if (x->kind == PY_UNKNOWN && strchr(x->library, ' ')) return x; /* why nobody knows it, and no name */
   if (x->kind == PY_UNKNOWN || x->kind == PY_LIBRARY) {
     const char *path = arena_printf(fr->cx->arena, "%s.%s", x->library, attr);
     Py *v = host_library(fr, path);

@@ -311,7 +311,7 @@ Py *host_call(Front *fr, Py *callee, const Call *call) {
     case PY_UNKNOWN: {
       bool known = false;
       Py *v = host_library_call(fr, callee->library, call, &known);
-      return known ? v : py_unknown(fr, "%s()", callee->library);
+      return known ? v : strchr(callee->library, ' ') ? callee : py_unknown(fr, "%s()", callee->library);
     }
     default: break;
   }
