@@ -2,7 +2,8 @@
  * the compiler.
  *
  *     nereid bench FILE:KERNEL ARG=SPEC ... --grid G [--then FILE:KERNEL ...] [--vs FILE:KERNEL ...] --sweep
- * n=2^20..2^24 nereid bench --all [TABLES.txt]
+ *       n=2^20..2^24
+ *     nereid bench --all [TABLES.txt]
  *
  * A file of tables holds "[title]" lines, and after each the words of such a command line, over as many lines as it
  * takes; '...' and "..." keep words together, # begins a comment. Files in it are named from where it lies. The

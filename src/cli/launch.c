@@ -1,12 +1,15 @@
 /* launch: the part of a command line that names a kernel and its arguments.
  *
  *     FILE.py[:KERNEL] ARG=SPEC ...                   or FILE.cu[:KERNEL], a kernel of CUDA C; of a template
- * FILE.cu:KERNEL<float>
+ *                                                     FILE.cu:KERNEL<float>
  *
  *     4096  -3  0x10  2^20  1e-5  inf  true  none     a number as it is; with a type before it (i64:7, f64:0.5) of that
- * type randn:f32[4096,781]                             an array: also rand zeros ones empty arange full(V)
- * randint(LO,HI); a dimension may be an expression over the numbers given so far randn:f32[64,32|128,1] with strides,
- * in elements like:NAME                                       zeros, shaped and typed as that array
+ *                                                     type
+ *     randn:f32[4096,781]                             an array: also rand zeros ones empty arange full(V)
+ *                                                     randint(LO,HI); a dimension may be an expression over the
+ *                                                     numbers given so far
+ *     randn:f32[64,32|128,1]                          with strides, in elements
+ *     like:NAME                                       zeros, shaped and typed as that array
  *     @FILE.safetensors:NAME                          a tensor of such a file
  *     @FILE.npy   @FILE.npy:bf16                      an array from a file; the second form reads the bits as that type
  *     desc[64,32]:ARRAY                               a tensor descriptor over the array with blocks of that shape

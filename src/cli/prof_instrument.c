@@ -1,7 +1,7 @@
 /* prof --instrument: where the time goes inside of one kernel, warp by warp.
  *
  *     nereid prof FILE.py[:KERNEL] ARG=SPEC ... --grid G --instrument [--blocks 0,5 | all] [--regions marked|auto|both]
- * [--html F.html]
+ *       [--html F.html]
  *
  * The kernel's regions are recorded in one more launch (nereid_instrument_run); here they become a table, and files
  * with the timeline.

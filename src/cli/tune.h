@@ -1,7 +1,7 @@
 /* tune: what the files of `nereid tune` share.
  *
  *     words ──tune.c──▶ spaces (BLOCK=256..8192) and a launch ──▶ configurations ──nereid_tune──▶ results
- * ──tune_table.c──▶ table, JSON
+ *           ──tune_table.c──▶ table, JSON
  */
 #ifndef NEREID_CLI_TUNE_H
 #define NEREID_CLI_TUNE_H

@@ -5,9 +5,12 @@
  *       for (i0) {
  *         at[1]                                 level 1: what i0 changes
  *         for (i1 = 0; i1 < whole; i1 += ND_VL) { body; sinks }      the vector level, whole vectors (perhaps after a
- * loop of several vectors an iteration, to hide latencies) for (i1 = whole; i1 < rest; ..) { .. } the same once more,
- * with masks for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what reductions still
- * want after[1]
+ *                                                                    loop of several vectors an iteration, to hide
+ *                                                                    latencies)
+ *         for (i1 = whole; i1 < rest; ..) { .. }                     the same once more, with masks
+ *         for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what reductions still
+ *                                                                    want
+ *         after[1]
  *       }
  *       after[0]
  *     }

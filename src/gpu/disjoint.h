@@ -1,8 +1,8 @@
 /* disjoint: loads that may move before stores, where a launch shows that they never meet.
  *
- *     for ...                                    apart %x, %y          a launch computes which bytes are loaded through
- * x and %v = load %x ...                  ->     ... the load of the next iteration, then the store of this one store
- * %y ...                             stored through y; where these meet, it takes a kernel without `apart`
+ *     for ...                   apart %x, %y     a launch computes which bytes are loaded through x and stored through
+ *       %v = load %x ...  ->    ...              y; where these meet, it takes a kernel without `apart`
+ *       store %y ...            the load of the next iteration, then the store of this one
  *
  * How far a kernel's accesses reach is asked of the Func before passes change it (tile/analysis/reach.h). Private to
  * src/gpu.

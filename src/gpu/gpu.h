@@ -1,7 +1,7 @@
 /* gpu: tile IR + layouts -> lane IR -> PTX -> cubin.
  *
  *     Func ─ layout_choose ─▶ Func with layouts ─ gpu_lower ─▶ LaneFunc ─ gpu_print_ptx ─▶ PTX text ─ ptxas_compile ─▶
- * cubin
+ *       cubin
  *
  * The kernel's contract with whoever launches it:
  * - block: num_warps * 32 threads along x; grid: the programs, as they are. Dynamic shared memory:

@@ -2,9 +2,9 @@
  *
  *     for ... carrying %l : f32[128]              for ... carrying %l : f32[128,4]
  *       %s = reduce add %p {axis=1}                 %s = reduce add, of reshape %p to [128,16,4,2], of the last dim, of
- * the yield add (mul %l, %g), %s          ->            second
- *     ... %l                                        yield add (mul %l, %g), %s
- *                                                 ... reduce add %l {axis=1}
+ *                                                        the second
+ *       yield add (mul %l, %g), %s          ->      yield add (mul %l, %g), %s
+ *     ... %l                                      ... reduce add %l {axis=1}
  *
  * What products of warpgroups leave in registers, four lanes hold of a row: columns 8 i + 2 k and 8 i + 2 k + 1 lie
  * with lane k. So those sums stay within a lane, where otherwise each iteration waits for two exchanges. The parts are

@@ -22,7 +22,7 @@
  *
  *     from: reg 1 2 | lane 4 8        M: register = lane', lane = register'       P = 1, S = 1
  *     to:   reg 4 8 | lane 1 2        round k: lane l sends register k ^ l, hears lane k ^ l, receives into register k
- * ^ l
+ *                                     ^ l
  *
  * Copies in `from` give M freedom: a lane's vector that is zero can be added to Ll at will, so that a lane hears itself
  * where it can. Where warps' vectors differ, M has columns for them too, a constant for each warp: all warps hold

@@ -7,7 +7,8 @@
  *     trans -> f32[32,8]                  c4 c3 c2 c1 c0 r2 r1 r0         each vector's bits move
  *     reshape, expand_dims                the same bits                   nothing changes
  *     reduce along the columns -> f32[8]  r2 r1 r0                        column bits go; what is left empty holds
- * copies join -> f32[8,32,2]                 r2 r1 r0 c4 c3 c2 c1 c0 j       bits move up, a new register has j
+ *                                                                         copies
+ *     join -> f32[8,32,2]                 r2 r1 r0 c4 c3 c2 c1 c0 j       bits move up, a new register has j
  *
  * Backwards is the inverse renaming; where forward drops bits there is none. Layouts are kept one each in cx->layouts,
  * so that comparing them is comparing pointers.

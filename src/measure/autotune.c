@@ -1,8 +1,8 @@
 /* Autotune: what configuration a launch takes that leaves it open. Looked up, or measured, when its specialization is
  * not there yet; so a warm launch knows nothing of it.
  *
- *     what nereid_tune kept for such a call  ─▶  what autotune found for its key  ─▶  the race (tune.c)  ─▶  else the
- * first that fits
+ *     what nereid_tune kept for such a call  ─▶  what autotune found for its key  ─▶  the race (tune.c)
+ *                                                                                 ─▶  else the first that fits
  *
  * The key of autotune is Triton's (values of the arguments that `key` names, element types) with the list of the
  * configurations itself: a file whose list changes is tuned anew. One kernel of a module is measured at a time; who

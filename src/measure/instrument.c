@@ -1,8 +1,8 @@
 /* Runs a kernel with its regions recorded (tile/passes/instrument.h has the form of the records,
  * measure/instrument_read.c what is made of them).
  *
- *     compile, plainly and instrumented ── run in turn: the slowdown ── run once more, its buffer cleared ── copy the
- * buffer to the host, read it
+ *     compile, plainly and instrumented ── run in turn: the slowdown ── run once more, its buffer cleared
+ *                                       ── copy the buffer to the host, read it
  *
  * The buffer is memory of the device like any array, so that every device can fill it; a launch gets its address in
  * options.instrument_buffer.

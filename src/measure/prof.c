@@ -1,8 +1,9 @@
 /* Sessions of the profiler: which traces are being written, and what the runtime and its callers put into them.
  *
  *     nereid_run, nereid_copy_..., nereid_alloc ──prof_call, prof_launch─┐
- *     nereid_prof_enter, _leave, _metric ────────────────────────────────┼──▶ every session that runs and is not paused
- * ──▶ its TraceWriter src/prof: CUPTI, the sampler ── write to the TraceWriter themselves ┘
+ *     nereid_prof_enter, _leave, _metric ────────────────────────────────┼──▶ every session that runs and is not
+ *       paused ──▶ its TraceWriter
+ *     src/prof: CUPTI, the sampler ── write to the TraceWriter themselves ┘
  *
  * Without a session all of this costs a load: prof_sessions is 0, and prof_begin() says so. With one, whoever records
  * holds `lock` for reading, and starting, pausing, resuming and stopping take it for writing; so a session that was

@@ -10,7 +10,8 @@
  *     fp32, fp16, ...      operations of the class, at its rate
  *     issue                instructions, four a cycle: one a scheduler
  *     latency              waves, each as long as a block's longest chain of operations that wait for each other; or
- * the longest block launch               what an empty kernel takes
+ *                          the longest block
+ *     launch               what an empty kernel takes
  *
  * What a multiprocessor does itself is done by the busiest one: with 133 programs on 132 of them one has two.
  */

@@ -4,8 +4,8 @@
  *     twins       the same code on the same grid is measured once (stages where nothing is pipelined, warps on a CPU)
  *     check       each runs once, and what it writes must be what the first wrote
  *     race        rounds of 3, 6, 12, 25, ... trials in all (twice as many by the host's clock, which hears of all that
- * the machine does); after each, out goes whose median is worse for certain, or by more than the round's slack, or who
- * is not among the best so many
+ *                 the machine does); after each, out goes whose median is worse for certain, or by more than the
+ *                 round's slack, or who is not among the best so many
  *
  * What disturbs a trial makes it longer, never shorter: who is worse is judged by the tenth percentile, and the winner
  * at the end by the median.

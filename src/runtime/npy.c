@@ -2,7 +2,8 @@
  *
  *     "\x93NUMPY" major minor   header length: 2 bytes (format 1), 4 bytes (2 and 3), little-endian
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }      a Python dict, padded with blanks, ending in
- * "\n" the elements, row-major
+ *                                                                      "\n"
+ *     the elements, row-major
  *
  * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.) The header is read by a small parser for
  * what such dicts hold: strings, booleans, integers, tuples and lists. A file may come from anywhere, so nothing in it

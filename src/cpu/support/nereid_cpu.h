@@ -70,12 +70,14 @@
  *   nd_cvt_TO_FROMv(x)         vector, any pair of types (FROM f16, bf16, fp8* is f32: use nd_cvt_TO_f32v)
  *   nd_cvt_TO_FROM(x)          scalar
  *                              float to int: towards zero, saturating, NaN gives 0; to a narrow float: nearest even,
- * once nd_cvtz_{f16,bf16}_{f32,f64}v, nd_cvtz_f32_f64v           towards zero (also without v: scalar)
+ *                                once
+ *   nd_cvtz_{f16,bf16}_{f32,f64}v, nd_cvtz_f32_f64v           towards zero (also without v: scalar)
  *   nd_bits_{f16,bf16}v(x) -> nd_u16v, nd_bits_fp8*v(x) -> nd_u8v   the bits that a store writes (for bitcast)
  *   nd_from_bits_{f16,bf16}v(nd_u16v), nd_from_bits_fp8*v(nd_u8v) -> nd_f32v;  all four also scalar, without v
  *   bitcasts of whole types are C casts of vectors of equal size: (nd_i32v)x; scalars: nd_cast_TO_FROM for 32 and 64
- * bits nd_widen_T(float *dst, const void *src, int64_t n), nd_narrow_T(void *dst, const float *src, int64_t n): arrays;
- * T narrow
+ *     bits
+ *   nd_widen_T(float *dst, const void *src, int64_t n), nd_narrow_T(void *dst, const float *src, int64_t n): arrays; T
+ *     narrow
  *
  * ---- nereid_mem.h (every T; p: const void *; strides in bytes; addresses nd_i64v) ----
  *   nd_load_Tv(p)                        contiguous

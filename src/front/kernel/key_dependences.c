@@ -4,7 +4,8 @@
  * only where something reads it:
  *
  *     @triton.autotune   the parameters that `key` names, for the choice among configurations; those that
- * configurations set, since a given value rules some out; what the functions of prune_configs_by and pre_hook read
+ *                        configurations set, since a given value rules some out;
+ *                        what the functions of prune_configs_by and pre_hook read
  *     @triton.heuristics what its functions read
  *
  * A function is given all arguments as one dict. It reads those that it takes out by name, args["n"] and args.get("n");

@@ -10,7 +10,7 @@
  *     len, math.sqrt, triton.cdiv, operator.ge   libraries "python", "math", "triton", "operator"; "kernel": Python's
  *                                                functions that are not the same in a kernel
  *     tl.float32.is_floating()                   library "dtype"; methods of tensors only: "tensor"; of descriptors:
- * "desc"
+ *                                                "desc"
  */
 #include "front/library/lib.h"
 

@@ -4,11 +4,15 @@
  * statements that may bind it, in order; asking for the name evaluates the last one that counts, once:
  *
  *     try:                                    rsqrt   from ... import   counts unless an import of the `try` body is
- * missing from libdevice import rsqrt                 from ... import   counts if one is except ImportError: from math
- * import rsqrt if torch.version.hip: W = 64            W       = 64              counts if the test is true, or cannot
- * be known else: W = 32                                    = 32              counts if the test is false CONFIGS = []
- * CONFIGS = []              the last binding, then the statements after it that change for b in (64, 128):
- * CONFIGS.append(b)           for ...           what it is bound to are run
+ *                                                                       missing
+ *         from libdevice import rsqrt                 from ... import   counts if one is
+ *     except ImportError:
+ *         from math import rsqrt
+ *     if torch.version.hip: W = 64            W       = 64              counts if the test is true, or cannot be known
+ *     else: W = 32                                    = 32              counts if the test is false
+ *     CONFIGS = []                            CONFIGS = []              the last binding, then the statements after it
+ *                                                                       that change
+ *     for b in (64, 128): CONFIGS.append(b)           for ...           what it is bound to are run
  *
  * A statement sees the bindings above it: evaluating one sets the file's `now` to its line. Functions see what their
  * caller sees. While a binding is being evaluated its own name means the binding before it (x = x + 1). The same

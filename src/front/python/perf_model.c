@@ -3,9 +3,10 @@
  * of our own with the same names, arguments and units; they rank, no more.
  *
  *     early_config_prune(configs, named_args)   drops tiles that do not fit shared memory, and splits of K where
- * atomics lack the type; of configurations that differ in num_stages alone it keeps the two nearest to what hides a
- * load after the products estimate_matmul_time(...)                 milliseconds: the longer of products and loads,
- * and the store of C
+ *                                               atomics lack the type; of configurations that
+ *                                               differ in num_stages alone it keeps the two nearest to what hides a
+ *                                                 load after the products
+ *     estimate_matmul_time(...)                 milliseconds: the longer of products and loads, and the store of C
  */
 #include "front/core.h"
 

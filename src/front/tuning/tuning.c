@@ -1,7 +1,7 @@
 /* @triton.autotune: its list of configurations, which of them a launch may choose from, and the one it takes.
  *
  *     configs ──fits: agrees with what the caller gave──▶ ──early_config_prune──▶ ──perf_model, top_k──▶ to try, in
- * order
+ *         order
  *
  * Who measures asks for the list (front_tuning) and names the winner when it compiles (CompileOptions.chosen); else the
  * first is taken. A caller who gives every parameter that the configurations set has chosen, and nothing is tried.

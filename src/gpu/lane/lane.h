@@ -19,7 +19,7 @@
  * Registers are untyped bits; what an instruction takes them for is its kind. Elements lie in them so (lane_type_of):
  *
  *     i1 pred | i8 u8 i16 u16 fp8: b32, extended by the sign of the type (fp8: zeros) | f16 bf16 b16 | i32 u32 f32 b32
- * | 64 bits, pointers b64
+ *     | 64 bits, pointers b64
  *
  * The builder (lane/build.c) folds as it goes (lane/fold.c): constants; x + 0; address arithmetic, so that the constant
  * part of an offset comes last: (x + 1) * 4 + y becomes (x * 4 + y) + 4, and memory operations take such a constant

@@ -4,8 +4,9 @@
  * at once: v2 and v4 of f32, pairs of halves and vectors of those. What it does not have is made of what it has:
  *
  *     min, max of floats     as integers: bits with the sign clear are ordered as signed integers are, those with the
- * sign set as unsigned ones are, the other way round. The value's sign says which; one of two guarded atomics runs bf16
- * before sm_90      a loop on cas
+ *                            sign set as unsigned ones are, the other way round. The value's sign says which; one of
+ *                            two guarded atomics runs
+ *     bf16 before sm_90      a loop on cas
  *
  * Order: only atomics on scalars order a program's memory with other programs' (locks and counters are scalars; the
  * interpreter, which is the meaning of the language, knows no other). One thread does such a one for all: a barrier

@@ -9,9 +9,10 @@
  * fp8 without the hardware's instructions (before sm_89, and the three formats that it does not know):
  *
  *     to f32      fraction and exponent moved into f32's place, times 2^(127 - bias): right for subnormals too; NaN
- * patched from f32    normal numbers: subtract the bias, add half of what is dropped, shift. Subnormals: add the number
- * whose last place is the format's least step, so that the addition rounds; what that brings into the low bits is the
- * answer
+ *                 patched
+ *     from f32    normal numbers: subtract the bias, add half of what is dropped, shift. Subnormals: add the number
+ *                 whose last place is the format's least step, so that the addition rounds; what that brings into the
+ *                 low bits is the answer
  */
 #include "gpu/lower/lower.h"
 

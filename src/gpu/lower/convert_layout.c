@@ -4,10 +4,12 @@
  *
  *     registers   each thread has what it needs: nothing is emitted, values are renamed
  *     shuffle     rounds of one shuffle each. What a lane sends depends on the lane: a tree of selects over the
- * registers that some lane sends, whose branches are bits of the lane. What it receives goes into a register that
- * depends on the lane: for each register, a tree of selects over the rounds that may bring it. shared      every
- * element is written by one thread, barrier, every thread reads its own. Where elements lie is a linear map (a
- * swizzle) from flat indices; registers whose elements lie side by side go in one access of up to 16 bytes.
+ *                 registers that some lane sends, whose branches are bits of the lane. What it receives goes into a
+ *                 register that depends on the lane: for each register, a tree of selects over the rounds that may
+ *                 bring it.
+ *     shared      every element is written by one thread, barrier, every thread reads its own. Where elements lie is a
+ *                 linear map (a swizzle) from flat indices; registers whose elements lie side by side go in one
+ *                 access of up to 16 bytes.
  *
  * Elements narrower than a word travel in shared memory at their own size and are packed into words by the thread. What
  * several threads hold is written by the elected thread alone: two warps writing one byte, even the same value, is a

@@ -1,14 +1,14 @@
-/* lower_later: operations that are lowered not where they stand, but where a product meets shared memory, so that fewer
- * registers are taken.
+/* Deferred lowering: operations that are lowered not where they stand, but where a product meets shared memory, so
+ * that fewer registers are taken.
  *
  * A product's operands go from registers to shared memory, after a barrier, since the iteration before may still read.
  * Two things may wait for that:
  *
  *     next tile     The loads of the next iteration (gpu/prefetch.c) come when this iteration's tiles have been
- * written: they take the same registers, and nothing is copied at the iteration's end. Always done. this tile     Where
- * a thread has not enough registers for the accumulators and both operands, each operand is loaded, and what is
- * computed from it, right before it is written. The loads of the second then wait after the barrier, so this is done
- * only where registers are short (Lower.register_limited).
+ *                   written: they take the same registers, and nothing is copied at the iteration's end. Always done.
+ *     this tile     Where a thread has not enough registers for the accumulators and both operands, each operand is
+ *                   loaded, and what is computed from it, right before it is written. The loads of the second then
+ *                   wait after the barrier, so this is done only where registers are short (Lower.register_limited).
  *
  * What moves must be used there alone, must have no effect, and a load must not pass a write to memory.
  */

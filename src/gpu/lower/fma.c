@@ -7,10 +7,10 @@
  * An operand lies one of two ways, by what its registers have side by side, so that it is written in long accesses:
  *
  *     along k     [line][k]: an access reads some k's of one line. Lanes that differ in the line read at a distance of
- * whole lines, which would fall on the same banks: an access's place in its line is xor'ed with bits of the line,
- * chosen so that the lines of a warp's lanes differ in them and those of one thread do not (then a thread's lines are
- * constants apart) across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator,
- * too
+ *                 whole lines, which would fall on the same banks: an access's place in its line is xor'ed with bits
+ *                 of the line, chosen so that the lines of a warp's lanes differ in them and those of one thread do
+ *                 not (then a thread's lines are constants apart)
+ *     across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator, too
  */
 #include "gpu/lower/dot.h"
 

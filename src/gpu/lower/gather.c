@@ -1,10 +1,10 @@
 /* gather and histogram: where an element goes, or comes from, is known at run time only. Both go through shared memory.
  *
  * gather    the source is written in row-major order; each thread reads, for each index that it holds, the element
- * whose place along the axis is the index and whose other coordinates are the index's own:
+ *           whose place along the axis is the index and whose other coordinates are the index's own:
  *
- *               src f32[8,64], index i32[8,16], axis 1     element (r, c) of the result lies at (r * 64 + (index & 63))
- * * 4
+ *               src f32[8,64], index i32[8,16], axis 1     element (r, c) of the result lies at
+ *                                                          (r * 64 + (index & 63)) * 4
  *
  *           An index out of range is undefined; cut to the axis's bits it reads some element, never other memory.
  * histogram counters are set to zero, added to by atomics, and read.

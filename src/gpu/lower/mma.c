@@ -8,7 +8,7 @@
  *
  *     along k     [line][k]: a square's rows of 16 bytes are lines
  *     across      [k][line]: they are k's, and ldmatrix transposes elements of 16 bits. Those of 32 come by loads of
- * one each, as do f64, along and across; those of 8 lie along always (lower/dot.c)
+ *                 one each, as do f64, along and across; those of 8 lie along always (lower/dot.c)
  *
  * Squares come in four registers side by side, which is how a tile wants its four of a, in the order above, and its two
  * of x: so of x both halves of the k's are neighbours, of a the lines.

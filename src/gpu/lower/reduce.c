@@ -5,10 +5,12 @@
  * layout:
  *
  *     register bit   registers r and r + 2^bit of the same thread: half the registers are left
- *     lane bit       a lane and its neighbour across the bit; both compute the same, and from then on hold copies. With
- * several registers, of other lines, they share the work instead: each sends one half of its registers and combines the
- * other half, so that in the end a lane holds one line's result where it had parts of many warp bits      a conversion
- * of layouts, by which what several warps hold comes into registers of one thread; then as above
+ *     lane bit       a lane and its neighbour across the bit; both compute the same, and from then on hold copies.
+ *                    With several registers, of other lines, they share the work instead: each sends one half of its
+ *                    registers and combines the other half, so that in the end a lane holds one line's result where it
+ *                    had parts of many
+ *     warp bits      a conversion of layouts, by which what several warps hold comes into registers of one thread;
+ *                    then as above
  *
  *     f32[64,32], axis 0, 4 warps: reg 4 lines | lane 0..2 lines, lane 3, 4 axis | warp 0, 1 axis | reg axis
  *         in the thread        4 lines' partial results a thread

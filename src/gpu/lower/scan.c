@@ -8,10 +8,12 @@
  *     f32[1024], 4 warps: reg 0, 1 | lane 0..4 | warp 0, 1 | reg 2
  *
  *     registers   r1 = r0 r1, r2 = r1 r2, ...          in the thread: a chain
- *     lanes       totals of lanes, in log2 steps: at bit b a lane whose bit b is set takes the total of the half below,
- * from its last lane then the total of the lane before is put in front of each register warps       totals of all warps
- * are read from shared memory; each thread chains them and keeps the one before its warp registers   the second half's
- * elements get the first half's total in front
+ *     lanes       totals of lanes, in log2 steps: at bit b a lane whose bit b is set takes the total of the half
+ *                 below, from its last lane
+ *                 then the total of the lane before is put in front of each register
+ *     warps       totals of all warps are read from shared memory; each thread chains them and keeps the one before
+ *                 its warp
+ *     registers   the second half's elements get the first half's total in front
  *
  * What comes in front of neighbours that a thread holds is the same for all of them: it is gathered once, run after
  * run, and put in front of each in the end. Where the body has an identity, that stands for "nothing before".

@@ -4,8 +4,8 @@
  * implies, so each thread holds already what it needs, in some register. Which one follows from the registers' parts.
  * For the result's register r:
  *
- *     p = part of r in the result's layout -> q = the flat index in the operand that p comes from -> the operand's
- * register with part q
+ *     p = part of r in the result's layout -> q = the flat index in the operand that p comes from
+ *                                          -> the operand's register with part q
  *
  * q is p itself for reshape and expand_dims, p with its bits permuted for trans, with the bits of broadcast dims left
  * out for broadcast, without the lowest bit for join.

@@ -1,7 +1,8 @@
 /* sort along the last axis: Batcher's bitonic sort over the bits of the index.
  *
- *     for k = 1 .. n:  for j = k-1 .. 0:   compare elements i and i ^ 2^j; the smaller goes where bit j is 0, or, where
- * bit k of i is set, where bit j is 1
+ *     for k = 1 .. n:  for j = k-1 .. 0:   compare elements i and i ^ 2^j; the smaller goes where bit j is 0, or,
+ *                                          where bit k of i is set,
+ *                                          where bit j is 1
  *
  * Bit j is a bit of the register, the lane or the warp, so each step is an exchange of one of three kinds: two
  * registers of a thread, a shuffle, or a trip through shared memory in which every thread reads its partner's slot. Bit

@@ -4,7 +4,7 @@
  *     wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {%r1, ...}, %rd1, %rd2, 1, 1, 1, 0, 1;
  *     cp.async.cg.shared.global [%r1+2048], [%rd1], 16, %r2;
  *     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}],
- * [%r4];
+ *       [%r4];
  *
  * A product adds to registers in place. ptx/share.c lays results into the registers of their accumulators; where that
  * could not be, they are copied before the product, and a fence makes the copies seen.

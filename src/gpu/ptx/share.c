@@ -1,8 +1,9 @@
 /* Which values of a loop share a register, so that turns end with few copies.
  *
- *     for ... carrying %acc from %start            before the loop nothing, if %start is not needed again: %acc lies in
- * its register %next = fma %a, %b, %acc                   writes %acc's register, if %acc is not needed after it yield
- * %next                                then nothing is left to copy
+ *     for ... carrying %acc from %start            before the loop nothing, if %start is not needed again: %acc lies
+ *                                                  in its register
+ *       %next = fma %a, %b, %acc                   writes %acc's register, if %acc is not needed after it
+ *       yield %next                                then nothing is left to copy
  *
  * An accumulator of nested loops keeps one register through all of them. ptxas would find this out, but takes its time
  * over each copy.

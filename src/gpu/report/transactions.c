@@ -10,8 +10,9 @@
  *
  *     up to 4 bytes   all 32 threads      1 pass without conflicts
  *     8 bytes         two halves          2; a load's at once when threads are paired: of all that take part i and i ^
- * 1 have one address, or i and i ^ 2 16 bytes        four quarters       4; a load's two of a half at once when threads
- * are paired likewise
+ *                                         1 have one address,
+ *                                         or i and i ^ 2
+ *     16 bytes        four quarters       4; a load's two of a half at once when threads are paired likewise
  *
  * These rules give, for all of 500 patterns of 4 to 16 bytes, what ncu counts on an H200.
  */

@@ -6,8 +6,10 @@
  * early is found also where the bytes have come by luck.
  *
  *     issue         of a load: everybody who read or wrote the bytes is known, and has fenced where it was no unit; of
- * a store: they were written, and fenced arrivals      as many as a phase is made for; bytes come in the phase in which
- * their copy was issued waits         a warp does not wait twice for one phase end           nothing is under way
+ *                   a store: they were written, and fenced
+ *     arrivals      as many as a phase is made for; bytes come in the phase in which their copy was issued
+ *     waits         a warp does not wait twice for one phase
+ *     end           nothing is under way
  *
  * A phase's barrier takes what those who arrive know, and gives it to those who wait.
  */

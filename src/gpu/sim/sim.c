@@ -7,7 +7,8 @@
  *
  *     if p     the mask and p, then the mask and not p
  *     for      round after round with those threads whose counter is not yet at its end; carried values are written
- * under the mask while    likewise, with those for which the condition held
+ *              under the mask
+ *     while    likewise, with those for which the condition held
  *
  * Operations without effect ignore the mask (sim/pure.c): SSA sees to it that nobody reads what an inactive thread
  * computes. So threads that diverge run one after the other, as on a GPU without forward progress between them: a

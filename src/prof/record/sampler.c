@@ -1,7 +1,7 @@
 /* sampler: what the threads of this process do, by samples of their stacks.
  *
  *     thread's CPU-time timer ─ signal, in that thread ─▶ its stack ─▶ its ring ─▶ helper thread, 20 times a second ─▶
- * TraceWriter
+ *       TraceWriter
  *
  * Each thread has a timer of its own on its own CPU clock, so a thread is sampled when it runs and not while it waits,
  * and a sample stands for 1/hz seconds of CPU time (or more, if the kernel says that the timer ran over). The kernel

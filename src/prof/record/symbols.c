@@ -1,7 +1,7 @@
 /* symbols: which function an address of a sample lies in.
  *
  *     address ─ modules of its process ─▶ file, file offset ─ program headers ─▶ address in the file ─ .symtab or
- * .dynsym ─▶ function
+ *             .dynsym ─▶ function
  *
  * A function's name is taken only if its size covers the address: what a stripped library keeps to itself is
  * "[libfoo.so]", not the exported function that happens to stand before it. Of a stripped library the distribution's

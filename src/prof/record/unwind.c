@@ -3,8 +3,8 @@
  * The rules are those that exceptions use: .eh_frame, found by address through its sorted index (.eh_frame_hdr), which
  * glibc from 2.35 on hands out without a lock (_dl_find_object). For each frame:
  *
- *     address ─▶ FDE ─▶ its little program, run up to the address ─▶ rules: where the caller's registers are ─▶ the
- * caller
+ *     address ─▶ FDE ─▶ its little program, run up to the address ─▶ rules: where the caller's registers are
+ *             ─▶ the caller
  *
  * (DWARF 5, section 6.4; the Linux Standard Base says how .eh_frame differs.) libgcc's unwinder follows the same rules
  * but believes the stack; this one reads nothing of it without having asked the kernel, page by page, whether it can be

@@ -2,10 +2,11 @@
  * Written as it is read: nothing but the open intervals of each track is in memory.
  *
  *     processes           a process each, named by its command; its threads are tracks with calls ("X" events) and
- * ranges around them GPU                 a process each as well ("GPU 0 NVIDIA H200"), numbered from 5000000 on; a
- * track a stream arrows              flow events from the middle of a call ("s") to what it started ("f") memory in use
- * a counter ("C") of each device, and of page-locked memory of the host notes, lost events  global instants ("i"); a
- * user's metric is an instant of its thread
+ *                         ranges around them
+ *     GPU                 a process each as well ("GPU 0 NVIDIA H200"), numbered from 5000000 on; a track a stream
+ *     arrows              flow events from the middle of a call ("s") to what it started ("f")
+ *     memory in use       a counter ("C") of each device, and of page-locked memory of the host
+ *     notes, lost events  global instants ("i"); a user's metric is an instant of its thread
  *
  * Times are microseconds, three decimals for nanoseconds, from the trace's first event on; `baseTimeNanoseconds` is
  * that moment as the time of day. The format wants intervals of a track to nest. They mostly do. Where they overlap by

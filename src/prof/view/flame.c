@@ -2,8 +2,9 @@
  * graph (SVG).
  *
  *     CPU     of each sample the stack of functions, outermost first, under its thread; weight: the CPU time that it
- * stands for GPU     of each kernel, copy and fill the ranges that were open in the thread that launched it, then its
- * name; weight: its time on the GPU
+ *             stands for
+ *     GPU     of each kernel, copy and fill the ranges that were open in the thread that launched it, then its name;
+ *             weight: its time on the GPU
  *
  * A tree of stacks is all that is kept. In the picture a frame is as wide as its time and hangs from its caller (stacks
  * of Python are a hundred deep: so the picture begins with what holds most); what is narrower than a third of a pixel

@@ -1,8 +1,8 @@
 /* functions: where the processor's time went, by function, of the samples of a trace: what a program that uses no GPU
  * is asked first.
  *
- *     Self CPU    of the samples in which the function itself ran         CPU total    of those in which it was
- * anywhere in the stack, once each
+ *     Self CPU     of the samples in which the function itself ran
+ *     CPU total    of those in which it was anywhere in the stack, once each
  *
  * A sample stands for the CPU time since the one before it, so the figures add up to the CPU time of the program while
  * it was sampled.

@@ -1,9 +1,10 @@
 /* measure: the figures that advice rests on. Three passes over the trace:
  *
  *     1  by time     when GPUs were busy at all: the region to look at, without a start-up in which a framework loads
- * its libraries 2  by launch   waits, by call, range and the copy before them; kernels by name, beside what launched
- * them; copies 3  by time     gaps in which a GPU had nothing to do, and what the thread that ended the gap did
- * meanwhile; what ran beside what
+ *                    its libraries
+ *     2  by launch   waits, by call, range and the copy before them; kernels by name, beside what launched them; copies
+ *     3  by time     gaps in which a GPU had nothing to do, and what the thread that ended the gap did meanwhile; what
+ *                    ran beside what
  *
  * The five bottlenecks divide the region: a moment in which a GPU ran a kernel of the network alone is the network's;
  * another in which it ran something is compute's or memory's, by what the kernel does; a gap that ended with input from

@@ -2,7 +2,9 @@
  *
  *     Self CPU     time in it on its thread, without what is nested in it     CPU total    the same with that
  *     Self CUDA    time of the kernel, copy or fill itself on a GPU           CUDA total   of a call, what it started;
- * of a range, what was started within it (on its thread)
+ *                  of a range, what was
+ *                                                                                          started within it (on its
+ *                                                                                            thread)
  *
  * A name inside of itself counts once in totals. Percentages are of the sums of the two Self columns, which are printed
  * below. Kernels of our own devices without a GPU are intervals of the thread that launched them: their time is CPU

@@ -4,10 +4,12 @@
  * launch has ended, and says nothing of when it does; so what is to be read must be a buffer that only launches which
  * have ended were given:
  *
- *     launch                     the buffer that is open for this kernel and stream, or a spare one of the kernel, or a
- * new one synchronize, before        closes the buffers of what it is about to wait for: launches that come now get
- * others then           waits for the GPU, without a lock after          reads what it closed, which nobody else knows;
- * each goes back to its kernel as a spare one
+ *     launch                     the buffer that is open for this kernel and stream, or a spare one of the kernel, or
+ *                                a new one
+ *     synchronize, before        closes the buffers of what it is about to wait for: launches that come now get others
+ *                 then           waits for the GPU, without a lock
+ *                 after          reads what it closed, which nobody else knows; each goes back to its kernel as a
+ *                                spare one
  *
  * Between being given a buffer and being with the driver a launch is in neither's hands: `entering` counts those, and
  * who closes a buffer waits until there are none, before waiting for the GPU.

@@ -1,7 +1,7 @@
 /* Reading the signatures of CUDA C kernels.
  *
- *     template <typename T, int N> __global__ void __launch_bounds__(256) scale(const T *__restrict__ x, T *y, size_t
- * n)
+ *     template <typename T, int N> __global__ void __launch_bounds__(256) scale(const T *__restrict__ x, T *y,
+ *                                                                              size_t n)
  *
  * A lexer drops comments, strings and preprocessor lines (of those a #define of one name is kept as an alias, as are
  * typedef and using); a walk over the tokens keeps count of namespaces and looks for __global__. From there on a

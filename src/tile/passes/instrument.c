@@ -6,7 +6,7 @@
  *     iteration 12          one iteration of it (of a `while`, without its condition)
  *     dot 14, reduce 15, scan 16, sort 17      operations over a whole tile
  *     barrier 15       where a block's warps wait for each other: of a GPU alone, which adds them itself
- * (gpu/lower/scope.c)
+ *                      (gpu/lower/scope.c)
  *
  * They are added late, when the passes have done their work, so that they hinder none.
  */

@@ -8,7 +8,8 @@
  *
  *     InstrumentBuffer   programs=3 warps=4 capacity=512 | slot: 1 0 2     programs 0 and 2 are recorded
  *     InstrumentWarp     of slot 0, warp 0: clocks, sm, used | begin loop @10, begin iteration @12, end iteration @40,
- * ... 512 at most InstrumentWarp     of slot 0, warp 1 ...
+ *                        ... 512 at most
+ *     InstrumentWarp     of slot 0, warp 1 ...
  *
  * What no longer fits is counted and not kept. Records of what a loop repeats may not take the last INSTRUMENT_RESERVE
  * of the places, so that what lies around the loops is kept also when their iterations are too many. The clock of a
