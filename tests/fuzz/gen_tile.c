@@ -155,7 +155,7 @@ static bool gathers(Gen *g) {
 
 static bool flips(Gen *g) {
   Val *x = pick(g, WANT_ANY | WANT_BLOCK), r;
-  if (!x) return false;
+  if (!x || numel(x) == 1) return false; /* as Triton */
   r = *x;
   emit(g, r, "tl.flip(%s, %d)", x->name, (int)draw(g, (uint32_t)x->rank));
   return true;

@@ -215,42 +215,12 @@ static Py *first_row(Front *fr, const char *attr, const char *a, const char *b, 
   return NULL;
 }
 
-/* The file of Triton's that defines a name which tl has, or keeps for itself. */
-static const char *home_of(const char *name) {
-  static const char standard[] =
-      " argmax argmin bitonic_merge cdiv cumprod cumsum flip interleave max min ravel reduce_or sigmoid softmax sort "
-      "sort_impl squeeze sum swizzle2d topk unsqueeze xor_sum zeros zeros_like _argmax_combine "
-      "_argmax_combine_tie_break_fast _argmax_combine_tie_break_left _argmin_combine _argmin_combine_tie_break_fast "
-      "_argmin_combine_tie_break_left _bitonic_merge _bitonic_merge_hypercube _compare_and_swap _elementwise_max "
-      "_elementwise_min _get_int_dtype _indicator _is_power_of_two _log2 _or_combine _pick_sum_dtype _prod_combine "
-      "_sum_combine _xor_combine ";
-  static const char random[] = " N_ROUNDS_DEFAULT pair_uniform_to_normal philox philox_impl rand rand4x randint "
-                               "randint4x randn randn4x uint_to_uniform_float ";
-  char word[64];
-  snprintf(word, sizeof word, " %s ", name);
-  if (strstr(standard, word)) return TL_STANDARD;
-  if (strstr(random, word)) return TL_RANDOM;
-  return find_row("tl.math", name) ? TL_MATH : TL_CORE;
-}
-
-/* Of these Triton asks the first argument for what a constexpr's type lacks; functions that are written in Triton
- * compute with all of theirs. */
-bool builtin_takes_declared(const Builtin *b, int i) {
-  static const char first[] = " load store advance make_block_ptr make_tensor_descriptor broadcast_to multiple_of "
-                              "max_contiguous max_constancy ";
-  if (strcmp(b->library, "tl")) return true;
-  const char *home = home_of(b->name);
-  char word[64];
-  snprintf(word, sizeof word, " %s ", b->name);
-  return home != TL_STANDARD && home != TL_RANDOM && (i || !strstr(first, word));
-}
-
 static Py *part_of_language(Front *fr, const char *path, const char *attr) {
-  if (path != TL_CORE) { /* what these two files import */
-    if (!strcmp(attr, path == TL_RANDOM ? "tl" : "core")) return library_value(fr, TL_CORE);
+  if (strcmp(path, TL_CORE)) { /* what these two files import */
+    if (!strcmp(attr, !strcmp(path, TL_RANDOM) ? "tl" : "core")) return library_value(fr, TL_CORE);
     if (!strcmp(attr, "math")) return library_value(fr, TL_MATH);
   }
-  if (home_of(attr) != path) return NULL;
+  if (strcmp(builtin_home(attr), path)) return NULL;
   if (!strcmp(attr, "CONSTEXPR_0")) return py_int(fr, 0);
   if (!strcmp(attr, "N_ROUNDS_DEFAULT")) return py_int(fr, 10);
   Py *p = first_row(fr, attr, "tl.core", NULL, NULL);
@@ -370,7 +340,7 @@ const char *const *builtin_names(Front *fr, const char *library) {
   for (int t = 0; t < TABLE_COUNT; t++)
     for (const Builtin *b = table_at(t); b->name; b++)
       if ((!strcmp(b->library, want[0]) || (want[1] && !strcmp(b->library, want[1]))) &&
-          (!part || home_of(b->name) == path))
+          (!part || !strcmp(builtin_home(b->name), path)))
         vec_push(fr->cx->arena, &names, b->name);
   if (!strcmp(path, TL)) {
     for (size_t i = 0; i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)

@@ -70,13 +70,17 @@ int lib_axis(Front *fr, Span at, const Builtin *b, const char *name, const Py *p
 int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int32_t *shape);
 /* Constexpr ints from one int, a tuple or list, or a *dims parameter (one tuple in it is unpacked). */
 int lib_ints(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int64_t *out, int max);
-bool builtin_takes_declared(const Builtin *b, int i);   /* its i-th argument may be one that a declaration wrapped */
 const char *lib_full_name(Front *fr, const Builtin *b); /* "tl.load", "libdevice.tanh" */
 
 /* What is called once for many elements must be a jit function: one of the kernel's file, or of the library's those
  * that Triton has as such. */
 void lib_jit_function(Front *fr, Span at, const Builtin *b, const char *name, const Py *fn);
 void lib_note_inner_tensors(Front *fr, Block *body); /* what such a function built */
+
+/* ---- homes.c ----------------------------------------------------------------------------------------------------- */
+
+const char *builtin_home(const char *name);           /* "triton.language.standard" of "sum"; else core */
+bool builtin_takes_declared(const Builtin *b, int i); /* its i-th argument may be one that a declaration wrapped */
 
 /* ---- regions ----------------------------------------------------------------------------------------------------- */
 
