@@ -376,22 +376,22 @@ static bool is_known_at(const Lower *l, const Op *op, const Value *v) {
   return false;
 }
 
-/* Writes operand k of a later product of the block to shared memory, if it is known here and has to go there. False:
- * that product waits for more. */
-static bool stage_early(Lower *l, const Op *op, const Op *later, int k) {
-  const Value *v = later->in[k];
-  if (lower_ring_read(v) || staged_for(l, later, k)) return true;
-  Dot d = dot_make(l, later);
+/* Writes operand k of the product `after` of the block to shared memory, if it is known here and has to go there.
+ * False: that product waits for more. */
+static bool stage_early(Lower *l, const Op *op, const Op *after, int k) {
+  const Value *v = after->in[k];
+  if (lower_ring_read(v) || staged_for(l, after, k)) return true;
+  Dot d = dot_make(l, after);
   if (in_registers(l, &d, k)) return true;
   DotOperand o = {0};
   F2Map map = describe(&d, &o, k == 0);
   Image image = image_of(&d, v, &map);
-  if (staged_before(l, later->block, &image)) return true;
+  if (staged_before(l, after->block, &image)) return true;
   if (d.chunk_bits < d.shape.k || !d.mma || !is_known_at(l, op, v)) return false;
   int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
   if (l->kept_bytes + bytes > l->target->shared_bytes / l->target->budgets->staged_share) return false;
   l->kept_bytes += bytes;
-  StagedOperand p = {later, k, image, place_operand(l, k, &d, &map, 0), NULL, later->block};
+  StagedOperand p = {after, k, image, place_operand(l, k, &d, &map, 0), NULL, after->block};
   lower_place_write(l, &p.place, registers_to_write(l, &d, k), v->layout, 0);
   keep_staged(l, &p);
   return true;
@@ -401,9 +401,9 @@ static bool stage_early(Lower *l, const Op *op, const Op *later, int k) {
  * meet once. */
 static void stage_next(Lower *l, const Op *op) {
   if (l->register_limited || l->divergent) return;
-  for (const Op *later = op->next; later; later = later->next)
-    for (int k = 0; k < 2 && later->code == OP_DOT; k++)
-      if (!stage_early(l, op, later, k)) return;
+  for (const Op *after = op->next; after; after = after->next)
+    for (int k = 0; k < 2 && after->code == OP_DOT; k++)
+      if (!stage_early(l, op, after, k)) return;
 }
 
 void lower_dot(Lower *l, Op *op) {
