@@ -267,10 +267,11 @@ static void put_path(Buf *out, const char *path) {
 /* The assembler has as many threads resident as there can be, and gives each so few registers (32) that its loads wait
  * for each other two by two. Half of the threads with 16 loads under way keep memory busier: of a sum over rows of odd
  * length, by 4 bytes, 2048 threads have 16 KiB under way on a multiprocessor, and 1280 have 80; what memory takes in
- * its latency is 30. */
+ * its latency is 30. What the kernel does beside needs its registers, too. */
 static int blocks_of_stream(const Ptx *p) {
-  int half = p->target->machine.max_warps / 2 / p->f->num_warps,
-      fit = GPU_REGISTERS / (32 * p->f->num_warps) / p->streamed, blocks = half < fit ? half : fit;
+  int needed = lane_pressure(p->f), registers = p->streamed > needed ? p->streamed : needed,
+      half = p->target->machine.max_warps / 2 / p->f->num_warps,
+      fit = GPU_REGISTERS / (32 * p->f->num_warps) / registers, blocks = half < fit ? half : fit;
   return blocks ? blocks : 1;
 }
 
@@ -296,7 +297,7 @@ static void put_bounds(Buf *out, Ptx *p) {
   p->said.threads = 32 * f->num_warps;
   buf_printf(out, ".reqntid %d\n", p->said.threads);
   if (f->max_registers) buf_printf(out, ".maxnreg %d\n", f->max_registers);
-  int known = p->one_block ? 1 : p->streamed ? blocks_of_stream(p) : 0;
+  int known = p->one_block ? 1 : p->streamed && !p->tensor_products ? blocks_of_stream(p) : 0;
   if (known) {
     buf_printf(out, ".minnctapersm %d\n", known);
     return;
