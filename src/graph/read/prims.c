@@ -219,6 +219,8 @@ static Tensor *p_dot(Reader *r, const Args *a) { /* a, b, whether tf32 will do *
   return graph_product(r->g, tensor(r, a, 0), tensor(r, a, 1), tf32);
 }
 
+enum { TF32_CHANNELS = 16 }; /* of a group, as convolution.py's is_rounded has it */
+
 /* y, image or gradient, filter or gradient, part, [strides, paddings, dilations], groups: y, which a library may
  * compute as well; y itself, where the sizes are none that libraries take. */
 static Tensor *p_convolution(Reader *r, const Args *a) {
@@ -235,10 +237,10 @@ static Tensor *p_convolution(Reader *r, const Args *a) {
   like.dim_count = ints(r, a, 4, dims);
   like.dims = dims;
   memset(like.attr, 0, sizeof like.attr);
-  like.tf32 = true;
   like.groups = want_int(r, a->span, argument(r, a, 5), "a number of groups");
   while (like.part < CONVOLUTION_PARTS && strcmp(graph_convolution_parts[like.part], part->s)) like.part++;
   if (like.part == CONVOLUTION_PARTS || !graph_convolution_of(&like, in, &c, &why)) return y;
+  like.tf32 = (like.part == CONVOLUTION_DATA ? c.filters : c.channels) / like.groups >= TF32_CHANNELS;
   return graph_convolution(r->g, &like, 3, in);
 }
 
