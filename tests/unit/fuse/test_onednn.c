@@ -94,7 +94,7 @@ static void it_is_measured_once(void **state) {
 
 /* oneDNN's threads are there to the end, and LeakSanitizer ends by a signal in their memory. */
 #ifdef __SANITIZE_ADDRESS__
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 #endif
 
