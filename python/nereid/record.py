@@ -11,6 +11,7 @@ import atexit
 import json
 import os
 import runpy
+import signal
 import sys
 
 SMALL = 65536  # elements of an array whose contents are recorded
@@ -231,6 +232,8 @@ def main():
         from . import use_as_triton
         use_as_triton()
     start(os.path.abspath(options.o), options.root, options.contents)
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:  # who is ended, by a limit of time say, writes its log
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.argv = [options.script, *options.args]
     if options.module:
         sys.path.insert(0, os.getcwd())

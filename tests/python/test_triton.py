@@ -530,6 +530,14 @@ class Processes(unittest.TestCase):
             with open(log) as f:
                 rows = [json.loads(line) for line in f]
             self.assertEqual([r["count"] for r in rows], [4, 1, 1])
+            with open(script) as f, open(os.path.join(folder, "ended.py"), "w") as ended:
+                ended.write(f.read() + "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(600)\n")
+            again = os.path.join(folder, "ended.jsonl")
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", again, "--root", folder, ended.name],
+                               capture_output=True, text=True, timeout=120, env={**os.environ, "THE_SCALE": "2"})
+            self.assertEqual(p.returncode, 128 + 15, p.stdout + p.stderr)
+            with open(again) as f:
+                self.assertEqual([json.loads(line)["count"] for line in f], [4, 1, 1])
             first = rows[0]
             self.assertEqual(first["from"], {"program.py:18": 3, "program.py:20": 1})
             self.assertEqual(rows[2]["from"], {"program.py:21": 1})
