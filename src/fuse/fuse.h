@@ -428,6 +428,8 @@ void stream_bounds(Stream *s, Writer *w, const char **begin, const char **end);
 /* ---- kernel_*.c -------------------------------------------------------------------------------------------------- */
 
 const char *fuse_kernel_name(FusePlan *p, const FuseGroup *group);
+/* What a library makes of a and b, the group's one root: a launch without a kernel of ours, and without its text. */
+FuseKernel *fuse_library_kernel(FusePlan *p, const FuseGroup *group, Tensor *a, Tensor *b);
 /* "tl.program_id(0)", of 64 bits where indices up to `extent` need them */
 const char *kernel_program(Writer *w, int axis, const Size *extent);
 FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group);

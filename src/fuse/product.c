@@ -67,19 +67,9 @@ bool product_as_library(FusePlan *p, Tensor *t, FuseLibrary *out) {
 
 static FuseKernel *kernel_library(FusePlan *p, const FuseLibrary *l) {
   Arena *arena = p->g->cx->arena;
-  FuseKernel *k = NEW(arena, FuseKernel);
   FuseGroup group = {.n = 1, .roots = (Tensor **)&l->product};
-  Tensor *const buffers[] = {l->a.array, l->b.array, l->product};
+  FuseKernel *k = fuse_library_kernel(p, &group, l->a.array, l->b.array);
   k->library = arena_copy(arena, l, sizeof *l);
-  k->name = fuse_kernel_name(p, &group);
-  k->buffer_count = 3;
-  k->buffers = arena_copy(arena, buffers, sizeof buffers);
-  k->loaded_at = NEW_N(arena, const char *, 3);
-  k->stored_at = NEW_N(arena, const char *, 3);
-  k->writes = NEW_N(arena, bool, 3);
-  k->writes[2] = true;
-  k->members = arena_copy(arena, &buffers[2], sizeof *buffers);
-  k->member_count = 1;
   k->text = arena_printf(arena, "# %s: a library multiplies [%s, %s] by [%s, %s]\n", k->name, l->m->text, l->k->text,
                          l->k->text, l->n->text);
   return k;

@@ -216,3 +216,19 @@ const char *fuse_kernel_name(FusePlan *p, const FuseGroup *group) {
   map_put(p->names, name, p);
   return name;
 }
+
+FuseKernel *fuse_library_kernel(FusePlan *p, const FuseGroup *group, Tensor *a, Tensor *b) {
+  Arena *arena = p->g->cx->arena;
+  Tensor *const buffers[] = {a, b, group->roots[0]};
+  FuseKernel *k = NEW(arena, FuseKernel);
+  k->name = fuse_kernel_name(p, group);
+  k->buffer_count = 3;
+  k->buffers = arena_copy(arena, buffers, sizeof buffers);
+  k->loaded_at = NEW_N(arena, const char *, 3);
+  k->stored_at = NEW_N(arena, const char *, 3);
+  k->writes = NEW_N(arena, bool, 3);
+  k->writes[2] = true;
+  k->members = arena_copy(arena, &buffers[2], sizeof *buffers);
+  k->member_count = 1;
+  return k;
+}
