@@ -3,6 +3,7 @@
 #include "fakes/cublas.h"
 #include "base/base.h"
 #include "fakes/cuda_kit.h"
+#include "unit/fuse/library_kit.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -63,49 +64,6 @@ static nereid_fusion *plan_by(const Case *c, nereid_fuse_products who) {
 
 static nereid_fusion *plan(const Case *c) { return plan_by(c, NEREID_PRODUCTS_LIBRARY); }
 
-typedef struct Arrays {
-  void *in[3], *out[1];
-  double *wanted;
-  int64_t count;
-  nereid_dtype type;
-} Arrays;
-
-/* Small integers, of which all sums are exact. What the fake driver has is the host's memory. */
-static Arrays make_arrays(nereid_fusion *f) {
-  nereid_tensor_info t = nereid_fusion_output(f, 0);
-  Arrays a = {.count = 1, .type = t.dtype};
-  for (int d = 0; d < t.rank; d++) a.count *= t.shape[d];
-  size_t size = nereid_dtype_bytes(t.dtype);
-  for (int i = 0; i < nereid_fusion_input_count(f); i++) {
-    nereid_tensor_info x = nereid_fusion_input(f, i);
-    int64_t n = 1;
-    for (int d = 0; d < x.rank; d++) n *= x.shape[d];
-    assert_ok(nereid_alloc(gpu, n * (int64_t)size, &a.in[i], &error));
-    for (int64_t k = 0; k < n; k++)
-      nereid_dtype_store(x.dtype, (char *)a.in[i] + (size_t)k * size, (double)(k * 7 % 5 - 2));
-  }
-  assert_ok(nereid_alloc(gpu, a.count * (int64_t)size, &a.out[0], &error));
-  a.wanted = calloc((size_t)a.count, sizeof *a.wanted);
-  assert_ok(nereid_fusion_reference(f, (const void *const *)a.in, &a.wanted, NULL, &error));
-  return a;
-}
-
-static void assert_right(const Case *c, const Arrays *a) {
-  size_t size = nereid_dtype_bytes(a->type);
-  for (int64_t i = 0; i < a->count; i++) {
-    double got = nereid_dtype_load(a->type, (char *)a->out[0] + (size_t)i * size);
-    if (got != a->wanted[i]) fail_msg("%s: element %lld is %g, not %g", c->expression, (long long)i, got, a->wanted[i]);
-  }
-  memset(a->out[0], 0, (size_t)a->count * size);
-}
-
-static void free_arrays(Arrays *a) {
-  for (int i = 0; i < 3; i++)
-    if (a->in[i]) nereid_free(gpu, a->in[i]);
-  nereid_free(gpu, a->out[0]);
-  free(a->wanted);
-}
-
 static const Case cases[] = {
     {"a @ b", NEREID_F32, {{5, 7}, {7, 9}}, 1, 0, 68},
     {"a @ b", NEREID_F64, {{5, 7}, {7, 9}}, 1, 0, 70},
@@ -126,14 +84,14 @@ static void products_by_columns(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const Case *c = &cases[i];
     nereid_fusion *f = plan(c);
-    Arrays a = make_arrays(f);
+    Arrays a = make_arrays(gpu, f, 0);
     blas->calls = blas->batched = 0;
     assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
-    assert_right(c, &a);
+    assert_right(c->expression, &a);
     assert_int_equal(blas->calls, c->calls);
     assert_int_equal(blas->batched, c->batched);
     assert_int_equal(blas->compute, c->compute);
-    free_arrays(&a);
+    free_arrays(gpu, &a);
     nereid_fusion_free(f);
   }
 }
@@ -142,7 +100,7 @@ static void products_by_columns(void **state) {
 static void a_recorded_program_asks_for_nothing(void **state) {
   const Case *c = &cases[sizeof cases / sizeof *cases - 1];
   nereid_fusion *f = plan(c);
-  Arrays a = make_arrays(f);
+  Arrays a = make_arrays(gpu, f, 0);
   assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
   int allocations = fake->allocations;
   blas->calls = 0;
@@ -155,20 +113,20 @@ static void a_recorded_program_asks_for_nothing(void **state) {
   assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
   assert_int_equal(blas->calls, 2);
   assert_int_equal(fake->graph_launches, 2);
-  free_arrays(&a);
+  free_arrays(gpu, &a);
   nereid_fusion_free(f);
 }
 
 static void it_runs_in_the_callers_stream(void **state) {
   nereid_fusion *f = plan(&cases[0]);
-  Arrays a = make_arrays(f);
+  Arrays a = make_arrays(gpu, f, 0);
   nereid_stream *s = NULL;
   assert_ok(nereid_stream_create(gpu, &s, &error));
   assert_ok(nereid_fusion_run(f, gpu, s, a.in, a.out, &error));
   assert_ptr_equal(blas->stream, nereid_stream_native(s));
-  assert_right(&cases[0], &a);
+  assert_right(cases[0].expression, &a);
   nereid_stream_destroy(s);
-  free_arrays(&a);
+  free_arrays(gpu, &a);
   nereid_fusion_free(f);
 }
 
@@ -192,14 +150,14 @@ static void products_are_measured(void **state) {
 
 static void fails(nereid_status status, const char *words) {
   nereid_fusion *f = plan(&cases[0]);
-  Arrays a = make_arrays(f);
+  Arrays a = make_arrays(gpu, f, 0);
   assert_says(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error), status, words);
   blas->result = 0;
   if (!blas->create_result && blas->handles) { /* it goes on */
     assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
-    assert_right(&cases[0], &a);
+    assert_right(cases[0].expression, &a);
   }
-  free_arrays(&a);
+  free_arrays(gpu, &a);
   nereid_fusion_free(f);
 }
 

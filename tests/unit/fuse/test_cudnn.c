@@ -49,7 +49,7 @@ static void all_parts_of_convolutions(void **state) {
     assert_int_equal(dnn->calls, 1);
     assert_int_equal(dnn->alignment, 16);
     assert_int_equal(dnn->dims, rank_of(cases[i].shapes[0]) == 5 ? 5 : 4);
-    assert_right(&cases[i], &a);
+    assert_right(cases[i].expression, &a);
     free_arrays(gpu, &a);
     free_arrays(gpu, &b);
     nereid_fusion_free(f);
@@ -64,7 +64,7 @@ static void a_recorded_program_asks_for_nothing(void **state) {
   nereid_fusion *f = plan(&two);
   Arrays a = make_arrays(gpu, f, 0);
   assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
-  assert_right(&two, &a);
+  assert_right(two.expression, &a);
   int allocations = fake->allocations;
   dnn->calls = 0;
   assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
@@ -89,7 +89,7 @@ static void arrays_that_lie_elsewhere_get_another_plan(void **state) {
   assert_ok(nereid_fusion_run(f, gpu, s, b.in, b.out, &error));
   assert_int_equal(dnn->alignment, 4);
   assert_ptr_equal(dnn->stream, nereid_stream_native(s));
-  assert_right(&cases[0], &b);
+  assert_right(cases[0].expression, &b);
   nereid_stream_destroy(s);
   free_arrays(gpu, &a);
   free_arrays(gpu, &b);
@@ -105,7 +105,7 @@ static void the_first_way_that_can_be_gone(void **state) {
   Arrays a = make_arrays(gpu, f, 0);
   assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
   assert_int_equal(dnn->way, 3);
-  assert_right(&cases[0], &a);
+  assert_right(cases[0].expression, &a);
   free_arrays(gpu, &a);
   nereid_fusion_free(f);
   dnn->plan_result[3] = 3000;
@@ -176,7 +176,7 @@ static void a_run_that_fails_says_so(void **state) {
               "cuDNN 9.19.2: cudnnBackendExecute fails with status 5003");
   dnn->execute_result = 0;
   assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
-  assert_right(&cases[0], &a);
+  assert_right(cases[0].expression, &a);
   free_arrays(gpu, &a);
   nereid_fusion_free(f);
 }
