@@ -3,7 +3,7 @@
  * What is known of addresses is the pointers' axis info (tile/analysis/axis_info.c), dim by dim: runs in which each
  * element lies after the last, what divides a run's first address, groups of equal addresses. So each vector of a
  * layout, a bit of the flat index, either moves within a run (by so many bytes), or stays at the same address, or goes
- * who knows where:
+ * who knows where. Beyond the runs that are sure it goes by what most elements do, which only costs if it is wrong:
  *
  *     *f32[8,64], rows far apart:   bits 0..5  4 8 16 32 64 128 bytes      bits 6..8  far
  *     lanes 1 2 4 8 16 (columns 0..31), vector 1     128 bytes: 4 sectors of the 4 that 32 floats need       1.0
@@ -72,8 +72,9 @@ static Step step_of(const Value *ptr, uint32_t vector) {
       int64_t at = index & -index;
       if (!ptr->axis) s.far = true;
       else if (at < power_in(ptr->axis->constant[d])) continue;
-      else if (at < power_in(ptr->axis->contiguous[d])) s.bytes += at * pointee_bytes(t);
-      else s.far = true;
+      else if (at < power_in(ptr->axis->contiguous[d]) || ptr->axis->mostly[d] == MOSTLY_NEXT)
+        s.bytes += at * pointee_bytes(t);
+      else if (ptr->axis->mostly[d] != MOSTLY_EQUAL) s.far = true;
     }
   }
   return s;
@@ -123,13 +124,16 @@ double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is
 
 /* ---- the best layout --------------------------------------------------------------------------------------------- */
 
-/* Dims from the one with the longest runs; those without any from the last. */
+enum { MOSTLY_RUN = 4 }; /* elements */
+
+/* Dims from the one with the longest runs; those without any from the last. What mostly runs counts as a short one. */
 static void order_dims(const Value *ptr, int *order) {
   const Type *t = ptr->type;
   int64_t run[MAX_RANK];
   for (int i = 0; i < t->rank; i++) {
     int d = t->rank - 1 - i, at = i;
     run[d] = ptr->axis ? power_in(ptr->axis->contiguous[d]) : 1;
+    if (run[d] < MOSTLY_RUN && ptr->axis && ptr->axis->mostly[d] == MOSTLY_NEXT) run[d] = MOSTLY_RUN;
     for (; at > 0 && run[order[at - 1]] < run[d]; at--) order[at] = order[at - 1];
     order[at] = d;
   }

@@ -154,8 +154,10 @@ typedef struct AxisInfo {
   int64_t divisible[MAX_RANK]; /* powers of two, at most AXIS_INFO_MOST */
   int64_t contiguous[MAX_RANK];
   int64_t constant[MAX_RANK];
-  int non_negative; /* of an integer's elements: whether they are, SIGN_* */
+  uint8_t mostly[MAX_RANK]; /* how most neighbours differ: MOSTLY_*. No promise: it serves choices alone */
+  int non_negative;         /* of an integer's elements: whether they are, SIGN_* */
 } AxisInfo;
+enum { MOSTLY_FAR, MOSTLY_EQUAL, MOSTLY_NEXT }; /* nobody knows; not at all; by one element */
 /* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all
  * integers for where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and
  * products are taken to fit 32 bits. */
@@ -371,7 +373,7 @@ void tile_dce(Func *f);
 void tile_licm(Func *f); /* pure ops out of loops */
 /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
 void tile_canonical_loops(Func *f);
-void tile_axis_info(Func *f); /* fills Value.facts */
+void tile_axis_info(Func *f); /* fills Value.axis */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 

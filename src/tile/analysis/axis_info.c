@@ -65,6 +65,15 @@ static bool all_equal(const Type *t, const AxisInfo *f) {
   return true;
 }
 
+/* Of a sum: one of the two moves. Of a quotient or remainder by what is one number there, as the operand: runs are
+ * taken to be longer than a warp where they are cut at numbers that nobody knows (a pixel's row and column by the
+ * width). */
+static int mostly_sum(int a, int b) { return a == MOSTLY_EQUAL ? b : b == MOSTLY_EQUAL ? a : MOSTLY_FAR; }
+static bool equal_mostly(const AxisInfo *x, const AxisInfo *y, int d) {
+  return x->mostly[d] == MOSTLY_EQUAL && y->mostly[d] == MOSTLY_EQUAL;
+}
+static int mostly_same(int a, int b) { return a == b ? a : MOSTLY_FAR; }
+
 /* What holds for both, of values of type t. */
 static AxisInfo meet(const Type *t, const AxisInfo *a, const AxisInfo *b) {
   AxisInfo f = unknown(t);
@@ -72,6 +81,7 @@ static AxisInfo meet(const Type *t, const AxisInfo *a, const AxisInfo *b) {
     int64_t c = f.contiguous[d] = gcd(a->contiguous[d], b->contiguous[d]);
     f.divisible[d] = least(starts(t, a, d, c), starts(t, b, d, c));
     f.constant[d] = gcd(a->constant[d], b->constant[d]);
+    f.mostly[d] = (uint8_t)mostly_same(a->mostly[d], b->mostly[d]);
   }
   f.non_negative = (int)least(a->non_negative, b->non_negative);
   return f;
@@ -94,7 +104,8 @@ static int both_grown(const Type *t, const AxisInfo *a, const AxisInfo *b) {
 
 static AxisInfo of_const(const Type *t, int64_t v) {
   AxisInfo f = unknown(t);
-  for (int d = 0; d < rank_of(t); d++) f.divisible[d] = power_in(v), f.constant[d] = dim_of(t, d);
+  for (int d = 0; d < rank_of(t); d++)
+    f.divisible[d] = power_in(v), f.constant[d] = dim_of(t, d), f.mostly[d] = MOSTLY_EQUAL;
   if (v >= 0) f.non_negative = SIGN_INDEX;
   return f;
 }
@@ -109,6 +120,8 @@ static AxisInfo of_sum(const Op *op, const AxisInfo *x, const AxisInfo *y, int64
     f.contiguous[d] = c;
     f.divisible[d] = least(starts(t, x, d, c), times(starts(ty, y, d, c), power_in(scale)));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
+    int by = y->mostly[d];
+    f.mostly[d] = (uint8_t)(op->code == OP_SUB && by == MOSTLY_NEXT ? MOSTLY_FAR : mostly_sum(x->mostly[d], by));
   }
   if (op->code != OP_SUB) at_least(&f, both_grown(t, x, y));
   return f;
@@ -119,9 +132,15 @@ static AxisInfo of_product(const Type *t, const AxisInfo *x, const AxisInfo *y) 
   for (int d = 0; d < rank_of(t); d++) {
     f.divisible[d] = times(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
+    if (equal_mostly(x, y, d)) f.mostly[d] = MOSTLY_EQUAL;
   }
   at_least(&f, both_grown(t, x, y));
   return f;
+}
+
+/* Whether runs that y divides are mostly long. */
+static bool cuts_seldom(const AxisInfo *y, int d, const int64_t *divisor) {
+  return y->mostly[d] == MOSTLY_EQUAL && !(divisor && *divisor < 16);
 }
 
 /* x / y. A run that starts at a multiple of g and is divided by multiples of g stays equal for g elements: 8..11 / 4.
@@ -134,6 +153,7 @@ static AxisInfo of_quotient(const Type *t, const AxisInfo *x, const AxisInfo *y,
       int64_t g = gcd(gcd(x->contiguous[d], y->constant[d]), least(x->divisible[d], starts(t, y, d, 1)));
       f.constant[d] = most(f.constant[d], g);
     }
+    if (x->mostly[d] != MOSTLY_FAR && cuts_seldom(y, d, divisor)) f.mostly[d] = MOSTLY_EQUAL;
     int64_t all = starts(t, x, d, 1);
     if (divisor && *divisor > 0 && (*divisor & (*divisor - 1)) == 0 && all >= *divisor) f.divisible[d] = all / *divisor;
   }
@@ -144,14 +164,15 @@ static AxisInfo of_quotient(const Type *t, const AxisInfo *x, const AxisInfo *y,
 }
 
 /* x % y: within such a run the remainders count up. */
-static AxisInfo of_remainder(const Type *t, const AxisInfo *x, const AxisInfo *y, bool floors) {
+static AxisInfo of_remainder(const Type *t, const AxisInfo *x, const AxisInfo *y, bool floors, const int64_t *divisor) {
   AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
-    int64_t divisor = starts(t, y, d, 1), g = 1;
-    if (floors || x->non_negative) g = gcd(gcd(x->contiguous[d], y->constant[d]), least(x->divisible[d], divisor));
+    int64_t first = starts(t, y, d, 1), g = 1;
+    if (floors || x->non_negative) g = gcd(gcd(x->contiguous[d], y->constant[d]), least(x->divisible[d], first));
     f.contiguous[d] = g;
-    f.divisible[d] = least(starts(t, x, d, g), divisor);
+    f.divisible[d] = least(starts(t, x, d, g), first);
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
+    if (cuts_seldom(y, d, divisor)) f.mostly[d] = x->mostly[d];
   }
   at_least(&f, x->non_negative);
   return f;
@@ -195,6 +216,7 @@ static AxisInfo of_select(const Op *op, const AxisInfo *cond, const AxisInfo *x,
     int64_t c = f.contiguous[d] = gcd(gcd(x->contiguous[d], y->contiguous[d]), cond->constant[d]);
     f.divisible[d] = least(starts(t, x, d, c), starts(t, y, d, c));
     f.constant[d] = gcd(gcd(x->constant[d], y->constant[d]), cond->constant[d]);
+    f.mostly[d] = (uint8_t)mostly_same(x->mostly[d], y->mostly[d]);
   }
   f.non_negative = both(x, y);
   return f;
@@ -206,6 +228,7 @@ static AxisInfo of_extreme(const Op *op, const AxisInfo *x, const AxisInfo *y) {
   for (int d = 0; d < rank_of(t); d++) {
     f.divisible[d] = least(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
+    f.mostly[d] = (uint8_t)mostly_sum(x->mostly[d], y->mostly[d]); /* clamped at its ends */
   }
   at_least(&f, op->code == OP_MAX ? either_alone(x, y) : both(x, y));
   return f;
@@ -228,6 +251,7 @@ static AxisInfo of_convert(const Op *op, const AxisInfo *x) {
     f.contiguous[d] = kept ? x->contiguous[d] : 1;
     f.divisible[d] = starts(from, x, d, f.contiguous[d]);
     f.constant[d] = x->constant[d];
+    if (kept) f.mostly[d] = x->mostly[d];
   }
   return f;
 }
@@ -244,7 +268,7 @@ static AxisInfo of_elementwise(const Op *op) {
     case OP_ADDPTR: return of_sum(op, &x, &y, unit_of(t));
     case OP_MUL: return of_product(t, &x, &y);
     case OP_DIV: return of_quotient(t, &x, &y, false, known ? &c : NULL);
-    case OP_REM: return of_remainder(t, &x, &y, false);
+    case OP_REM: return of_remainder(t, &x, &y, false, known ? &c : NULL);
     case OP_SHL:
     case OP_SHR:
       if (!known || c < 0 || c >= 63) break;
@@ -254,8 +278,9 @@ static AxisInfo of_elementwise(const Op *op) {
       return op->code == OP_SHL ? of_product(t, &x, &power) : of_quotient(t, &x, &power, true, &c);
     case OP_AND:
       if (known && c > 0 && c < INT64_MAX && (c & (c + 1)) == 0) { /* a mask of low bits: % 2^n, flooring */
-        power = of_const(t, c + 1);
-        AxisInfo f = of_remainder(t, &x, &power, true);
+        c++;
+        power = of_const(t, c);
+        AxisInfo f = of_remainder(t, &x, &power, true, &c);
         f.non_negative = (int)most(SIGN_KNOWN, x.non_negative);
         return f;
       }
@@ -288,7 +313,8 @@ static AxisInfo of_elementwise(const Op *op) {
 
 static AxisInfo of_uniform(const Type *t, const AxisInfo *x, int64_t divisible) {
   AxisInfo f = unknown(t);
-  for (int d = 0; d < rank_of(t); d++) f.divisible[d] = divisible, f.constant[d] = dim_of(t, d);
+  for (int d = 0; d < rank_of(t); d++)
+    f.divisible[d] = divisible, f.constant[d] = dim_of(t, d), f.mostly[d] = MOSTLY_EQUAL;
   f.non_negative = x->non_negative;
   return f;
 }
@@ -309,11 +335,13 @@ static AxisInfo of_reshape(const Op *op, const AxisInfo *x) {
     while (i >= 0 && from->shape[i] == 1) i--;
     if (i < 0 || d < 0 || from->shape[i] != to->shape[d]) break;
     f.divisible[d] = x->divisible[i], f.contiguous[d] = x->contiguous[i], f.constant[d] = x->constant[i];
+    f.mostly[d] = x->mostly[i];
   }
   if (i < 0 || d < 0) return f;
   int64_t c = f.contiguous[d] = gcd(x->contiguous[i], to->shape[d]);
   f.divisible[d] = most(all, starts(from, x, i, c));
   f.constant[d] = gcd(x->constant[i], to->shape[d]);
+  f.mostly[d] = x->mostly[i];
   return f;
 }
 
@@ -330,6 +358,7 @@ static AxisInfo of_shape(const Op *op, int result) {
         f.divisible[d] = x.divisible[d];
         f.contiguous[d] = grows ? 1 : x.contiguous[d];
         f.constant[d] = grows ? to->shape[d] : x.constant[d];
+        f.mostly[d] = grows ? MOSTLY_EQUAL : x.mostly[d];
       }
       return f;
     case OP_EXPAND_DIMS: {
@@ -339,6 +368,7 @@ static AxisInfo of_shape(const Op *op, int result) {
         f.divisible[d] = d == axis ? all : x.divisible[i];
         f.contiguous[d] = d == axis ? 1 : x.contiguous[i];
         f.constant[d] = d == axis ? 1 : x.constant[i];
+        f.mostly[d] = d == axis ? MOSTLY_EQUAL : x.mostly[i];
       }
       return f;
     }
@@ -347,6 +377,7 @@ static AxisInfo of_shape(const Op *op, int result) {
       for (int d = 0; d < to->rank; d++) {
         int i = (int)op->dims[d];
         f.divisible[d] = x.divisible[i], f.contiguous[d] = x.contiguous[i], f.constant[d] = x.constant[i];
+        f.mostly[d] = x.mostly[i];
       }
       return f;
     case OP_SPLIT:
@@ -386,8 +417,10 @@ static AxisInfo of_hint(const Op *op) {
       if (v <= f.contiguous[d]) continue;
       f.divisible[d] = starts(t, &f, d, v);
       f.contiguous[d] = v;
+      if (v == dim) f.mostly[d] = MOSTLY_NEXT;
     } else {
       f.constant[d] = most(f.constant[d], gcd(v, dim));
+      if (f.constant[d] == dim) f.mostly[d] = MOSTLY_EQUAL;
     }
   }
   return f;
@@ -521,6 +554,7 @@ static void visit_op(Walker *w, Op *op) {
     else if (op->code == OP_ARANGE) {
       f.divisible[0] = power_in(op->start);
       f.contiguous[0] = t->shape[0];
+      f.mostly[0] = MOSTLY_NEXT;
       if (op->start >= 0) f.non_negative = SIGN_INDEX;
     } else if (op_info[op->code].group == GROUP_SHAPE) f = of_shape(op, i);
     else if (op_is_elementwise(op)) f = of_elementwise(op);

@@ -238,6 +238,11 @@ static void sectors_are_counted(void **state) {
     double got = access_sectors(&ptr, layout_make(cx, &l), rows[i].vector);
     if (got != rows[i].sectors) fail_msg("row %zu: %g sectors, not %g", i, got, rows[i].sectors);
   }
+  info.contiguous[1] = 1; /* what mostly lies side by side, as pixels do, counts so */
+  Layout l = {.lane_bits = 5, .out_bits = 9, .basis = {1, 2, 4, 8, 16}};
+  assert_true(access_sectors(&ptr, layout_make(cx, &l), 1) == 8.0);
+  info.mostly[1] = MOSTLY_NEXT;
+  assert_true(access_sectors(&ptr, layout_make(cx, &l), 1) == 1.0);
   context_destroy(cx);
 }
 
