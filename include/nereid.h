@@ -529,6 +529,10 @@ typedef struct nereid_options {
   /* cuda: the kernel may begin before the one ahead of it in the stream has ended (programmatic dependent launch); or
    * all of its blocks run at the same time, or the launch fails */
   bool launch_pdl, cooperative_grid;
+  /* cuda: a device_assert that fails is an error of the driver's, for who shares its context with others (PyTorch):
+   * whoever waits for the GPU gets it, and the context is of no use after it. nereid_synchronize still says what
+   * failed. Else the program that failed ends, others go on, and only Nereid knows. */
+  bool trap_asserts;
 } nereid_options;
 
 /* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device

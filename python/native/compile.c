@@ -64,8 +64,11 @@ static bool read_options(PyObject *d, nereid_options *o) {
               {"no_fp_fusion", NULL, &o->no_fp_fusion},
               {"launch_pdl", NULL, &o->launch_pdl},
               {"launch_cooperative_grid", NULL, &o->cooperative_grid}};
-  *o = (nereid_options){
-      .size = sizeof *o, .print = print_line, .no_autotune = true, .warn = setting(SETTING_WARN) ? warn : NULL};
+  *o = (nereid_options){.size = sizeof *o,
+                        .print = print_line,
+                        .no_autotune = true,
+                        .trap_asserts = true, /* the context is PyTorch's, too */
+                        .warn = setting(SETTING_WARN) ? warn : NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     PyObject *v = PyDict_GetItemString(d, rows[i].name);
     if (!v || v == Py_None) continue;

@@ -27,8 +27,31 @@ class _Alias(importlib.abc.Loader):
                 sys.modules.setdefault("triton" + name[len(OURS):], loaded)
 
 
+INDUCTOR = "torch._inductor.async_compile"
+
+
+class _Inductor(importlib.abc.Loader):
+    """Loads what starts Inductor's workers, which shall build our kernels in this process."""
+
+    def __init__(self, loader):
+        self.loader = loader
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        self.loader.exec_module(module)
+        from . import _inductor
+        _inductor.configure()
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
+        if name == INDUCTOR:
+            spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Inductor(spec.loader)
+            return spec
         if name != "triton" and not name.startswith("triton."):
             return None
         real = OURS + name[len("triton"):]

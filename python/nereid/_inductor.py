@@ -43,10 +43,15 @@ def _use_threads():
     async_compile.AsyncCompile.use_process_pool = staticmethod(lambda: count() > 1)
 
 
-def install():
-    _as_triton.install()
+def configure():
+    """Once `import triton` means Nereid."""
     import torch._inductor.config as config
     for name in ("use_static_triton_launcher", "use_static_cuda_launcher"):  # which loads Triton's own cubins
         if hasattr(config, name):
             setattr(config, name, False)
     _use_threads()
+
+
+def install():
+    _as_triton.install()
+    configure()

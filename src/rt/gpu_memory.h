@@ -9,8 +9,8 @@ typedef struct GpuDiag {
   uint32_t used;     /* words of `words` taken, by atomic addition; may exceed capacity: what did not fit was lost */
   uint32_t capacity; /* in words */
   uint32_t failed;   /* asserts that failed */
-  uint32_t reserved;
-  uint32_t words[]; /* records: site + 1, program x, y, z, flat element index, then two words a value (low first) */
+  uint32_t traps;    /* not 0: what has failed ends the kernel by a trap, so that the driver knows of it */
+  uint32_t words[];  /* records: site + 1, program x, y, z, flat element index, then two words a value (low first) */
 } GpuDiag;
 enum { GPU_RECORD_WORDS = 5 };
 typedef struct GpuProgramList {

@@ -48,8 +48,9 @@ API void *fake_context(void) {
 }
 
 typedef enum { FREE, IN_CONTEXT, NOT_IN_CAPTURE, NOT_IN_STRICT_CAPTURE } Need;
-static pid_t owner;  /* who called cuInit */
-static bool relaxed; /* the capture's mode: it allows to allocate meanwhile */
+static pid_t owner;                   /* who called cuInit */
+static bool relaxed;                  /* the capture's mode: it allows to allocate meanwhile */
+static _Thread_local int thread_mode; /* 2: this thread allocates whatever a capture's mode is */
 static int enter(const char *symbol, Need need) {
   pthread_mutex_lock(&lock);
   fake.calls++;
@@ -59,7 +60,7 @@ static int enter(const char *symbol, Need need) {
   if (need == FREE) return 0;
   if (!depth || !stack[depth - 1]) return fake.without_context++, 201;
   if (fake.sticky) return fake.sticky;
-  if ((need == NOT_IN_CAPTURE || (need == NOT_IN_STRICT_CAPTURE && !relaxed)) && fake.capturing)
+  if ((need == NOT_IN_CAPTURE || (need == NOT_IN_STRICT_CAPTURE && !relaxed && thread_mode != 2)) && fake.capturing)
     return fake.forbidden_in_capture++, 900;
   return 0;
 }
@@ -407,10 +408,9 @@ static int set_node(Node *node, const NodeParams *p) {
   return 0;
 }
 API int cuThreadExchangeStreamCaptureMode(int *mode) {
-  static _Thread_local int own;
-  int was = own;
+  int was = thread_mode;
   ENTER(FREE);
-  own = *mode, *mode = was;
+  thread_mode = *mode, *mode = was;
   LEAVE(0);
 }
 API int cuGraphCreate(void **out, unsigned flags) {

@@ -223,11 +223,17 @@ class Torch(unittest.TestCase):
         self.assertEqual(sorted(set(y.tolist())), [0.0, y.max().item()])
 
     def test_inductor(self):
-        """Inductor's Triton kernels, on the CPU; in a process of its own, since `import triton` changes its meaning."""
+        """Inductor's Triton kernels, on the CPU; in processes of their own, since `import triton` changes its meaning.
+        Who only says what triton means has them, too."""
+        for way in ("nereid.use_in_inductor()", "nereid.use_as_triton()"):
+            with self.subTest(way):
+                self.check_inductor(way)
+
+    def check_inductor(self, way):
         program = """if True:
             import copy
             import nereid
-            nereid.use_in_inductor()
+            WAY
             import torch
             import torch._inductor.config
             torch._inductor.config.cpu_backend = "triton"
@@ -257,7 +263,7 @@ class Torch(unittest.TestCase):
             assert triton_compat.triton.__name__ == "nereid.triton"
             assert len(builders) > 1 and threading.main_thread() not in builders, builders
         """
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", program.replace("WAY", way)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
 
     def test_autocast(self):

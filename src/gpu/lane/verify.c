@@ -162,6 +162,7 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_RECORD] = {ANY, ""},
     [LANE_RECORD_CLOSE] = {ANY, ""},
     [LANE_EXIT] = {ANY, ""},
+    [LANE_TRAP] = {ANY, ""},
     [LANE_ASM] = {ANY, "*"},
 };
 

@@ -5,7 +5,8 @@
  * `used`. Prints make one record an element of each operand. The host sorts by program, site and element, so lines come
  * out in the order in which the interpreter prints them.
  *
- * A failed assert leaves a record, counts in `failed`, and the thread ends.
+ * A failed assert leaves a record, counts in `failed`, and the thread ends; or, where the host has said so (`traps`),
+ * the kernel, by a trap, once the host can see the record.
  */
 #include "gpu/lower/lower.h"
 
@@ -89,6 +90,16 @@ static LaneValue *is_zero(Lower *l, const Type *t, LaneValue *v) {
   return lane_setp(b, CMP_EQ, lane_type_of(t) == LT_B64 ? LK_U64 : LK_U32, v, lane_const(b, v->type, 0));
 }
 
+static void trap_if_asked(Lower *l) {
+  LaneBuilder *b = &l->b;
+  LaneValue *traps = lane_load(b, SPACE_GLOBAL, LK_B32, 1, l->diag, offsetof(GpuDiag, traps), NULL, NULL)->out[0];
+  LaneOp *branch = lane_if(b, lane_setp(b, CMP_NE, LK_U32, traps, lane_i32(b, 0)), false, 0, NULL);
+  LaneOp fence = {.code = LANE_FENCE, .kind = LK_NONE, .sem = SEM_ACQ_REL, .scope = SCOPE_SYS, .buffer = -1};
+  lane_op_raw(b, fence, 0, NULL, 0, NULL);
+  lane_op_raw(b, (LaneOp){.code = LANE_TRAP, .kind = LK_NONE, .buffer = -1}, 0, NULL, 0, NULL);
+  lane_leave(b, branch);
+}
+
 static void lower_assert(Lower *l, const Op *op) {
   const Value *v = op->in[0];
   int n = lower_count(v), site = add_site(l, op, op->text ? op->text : "", v);
@@ -105,6 +116,7 @@ static void lower_assert(Lower *l, const Op *op) {
     record(l, site, element_of(l, v, r), NULL, wrong);
     bump(l, offsetof(GpuDiag, failed), 1, wrong, false);
   }
+  trap_if_asked(l);
   lane_op_raw(&l->b, (LaneOp){.code = LANE_EXIT, .kind = LK_NONE, .buffer = -1}, 0, NULL, 0, NULL);
   lane_leave(&l->b, branch);
 }

@@ -135,6 +135,11 @@ static void print_exit(Ptx *p, const LaneOp *op) {
   ptx_args(p, 0, NULL);
 }
 
+static void print_trap(Ptx *p, const LaneOp *op) {
+  ptx_open(p, op, "trap");
+  ptx_args(p, 0, NULL);
+}
+
 static void print_nothing(Ptx *p, const LaneOp *op) {}
 
 /* What prints an operation: a text of its own, or a function; arithmetic where there is neither. */
@@ -202,6 +207,7 @@ static const struct Printer {
     [LANE_WHILE] = {ptx_while},
     [LANE_IF] = {ptx_if},
     [LANE_EXIT] = {print_exit},
+    [LANE_TRAP] = {print_trap},
     [LANE_RECORD_OPEN] = {ptx_record},
     [LANE_RECORD] = {ptx_record},
     [LANE_RECORD_CLOSE] = {ptx_record},

@@ -70,6 +70,7 @@ static const uint8_t classes[LANE_COUNT] = {
     [LANE_YIELD] = GC_CONTROL + 1,
     [LANE_CONDITION] = GC_CONTROL + 1,
     [LANE_EXIT] = GC_CONTROL + 1,
+    [LANE_TRAP] = GC_CONTROL + 1,
     [LANE_ASM] = GC_ASM + 1,
     [LANE_CVT] = GC_CONVERT + 1,
     [LANE_CVT2] = GC_CONVERT + 1,

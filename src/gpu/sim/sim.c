@@ -322,6 +322,7 @@ static bool run_op(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     case LANE_WHILE: return run_while(r, o, m, depth);
     case LANE_IF: return run_if(r, o, m, depth);
     case LANE_EXIT: return leave(r, o, m), true;
+    case LANE_TRAP: return sim_fault(r, o->op, -1, "a trap");
     default: return sim_fault(r, o->op, -1, "the simulator does not know '%s'", lane_info[o->op->code].name);
   }
 }

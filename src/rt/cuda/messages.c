@@ -45,8 +45,11 @@ static CuStream stream_key(CuStream s) {
 static CudaReport *make(CudaKernel *k, CuResult *r) {
   const CudaApi *api = &k->cuda->api;
   CudaReport *report = calloc(1, sizeof *report);
+  int mode = CU_CAPTURE_RELAXED; /* a capture, of this stream or of another, forbids it else */
+  bool relaxed = api->thread_capture_mode && !api->thread_capture_mode(&mode);
   *r = report ? api->host_alloc((void **)&report->diag, DIAG_BYTES, CU_HOST_PORTABLE | CU_HOST_MAPPED)
               : CU_OUT_OF_MEMORY;
+  if (relaxed) api->thread_capture_mode(&mode);
   if (*r) return free(report), NULL;
   report->kernel = k;
   diag_clear(report->diag, DIAG_BYTES);
@@ -94,6 +97,7 @@ nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, c
     k->spare = fresh;
   }
   report->entering++;
+  report->diag->traps = o->trap_asserts;
   report->options.print = o->print;
   report->options.print_arg = o->print_arg;
   pthread_mutex_unlock(&c->lock);

@@ -56,6 +56,35 @@ static void test_reports(void **state) {
   unsetenv("NEREID_PTXAS");
 }
 
+static uint32_t traps;
+static int run_trapped(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  traps = (*(GpuDiag **)p[2])->traps;
+  run_talk(p, grid, block, shared);
+  return traps ? 719 : 0;
+}
+
+/* Who shares a context with others asks for a trap: the driver's error is theirs, what was asserted is still said. */
+static void test_traps(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = kit_module();
+  Lines lines = {0};
+  nereid_options o = {.size = sizeof o, .debug = true, .print = lines_print, .print_arg = &lines};
+  nereid_arg args[] = {nereid_pointer(f->p[0], NEREID_F32), nereid_int(2)};
+  fake_kernel("talk", run_trapped);
+  setenv("NEREID_PTXAS", "none", 1);
+  for (int traps_asked = 0; traps_asked < 2; traps_asked++) {
+    o.trap_asserts = traps_asked;
+    assert_ok(nereid_launch(f->d, NULL, m, "talk", (int64_t[]){3, 1, 1}, args, 2, &o, &error));
+    assert_int_equal(traps, traps_asked);
+    assert_says(nereid_synchronize(f->d, &error), NEREID_KERNEL_FAULT, "p is too large");
+    assert_int_equal(lines.count, traps_asked + 1);
+    assert_int_equal(fake->sticky, traps_asked ? 719 : 0);
+  }
+  fake->sticky = 0;
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
 /* A launch that comes while another thread's synchronize is on its way to read: it is still running then, and nothing
  * of what it writes may get lost, or be read half written. */
 static struct {
@@ -161,6 +190,21 @@ static void test_reports_of_graph(void **state) {
   }
   nereid_graph_free(g);
   nereid_stream_destroy(talk.s), nereid_stream_destroy(other);
+  end_talk();
+}
+
+/* The second buffer of a kernel is made while somebody else's stream is captured in the driver's strict mode. */
+static void test_report_in_strict_capture(void **state) {
+  start_talk(*state, run_talk);
+  nereid_device *d = talk.f->d;
+  assert_ok(nereid_stream_create(d, &talk.s, &error));
+  assert_ok(launch_talk()); /* has the first one */
+  fake->capturing = nereid_stream_native(talk.s);
+  fake->capture_params = 3;
+  assert_ok(launch_talk());
+  fake->capturing = NULL;
+  assert_int_equal(fake->forbidden_in_capture, 0);
+  nereid_stream_destroy(talk.s);
   end_talk();
 }
 
@@ -356,6 +400,8 @@ static int run(void) {
       OPEN(test_reports),
       OPEN(test_reports_while_running),
       OPEN(test_reports_of_graph),
+      OPEN(test_report_in_strict_capture),
+      OPEN(test_traps),
       OPEN(test_waits_without_lock),
       OPEN(test_threads_that_print),
       OPEN(test_program_list),
