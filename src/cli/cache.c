@@ -35,7 +35,12 @@ static int cache(int argc, char **argv) {
     else if (!strcmp(argv[i], "--clear")) most = 0;
     else if (!strcmp(argv[i], "--trim") && i + 1 < argc && read_size(argv[i + 1], &most)) i++;
     else if (!strcmp(argv[i], "--trim")) return usage_error(&verb_cache, "--trim takes a size: 500M, 2G");
-    else return usage_error(&verb_cache, "unknown word '%s'", argv[i]);
+    else if (argv[i][0] != '-') return usage_error(&verb_cache, "unknown word '%s'", argv[i]);
+    else {
+      int took = option_of_others(&verb_cache, argc - i, argv + i);
+      if (took < 0) return 2;
+      i += took - 1;
+    }
   }
   nereid_error *err = NULL;
   nereid_cache_info info;

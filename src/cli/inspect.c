@@ -1,5 +1,7 @@
 /* inspect: prints what a kernel becomes at a stage of its compilation, or what a launch of it will ask of a GPU. */
 #include "cli.h"
+
+#include "base/json.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +30,6 @@ static int inspect_option(void *arg, int argc, char **argv) {
 static int check_options(const Inspect *in) {
   if (in->report && in->stage)
     return usage_error(&verb_inspect, "--report is no stage of the compilation: leave --stage out, or --report");
-  if (!in->report && in->json) return usage_error(&verb_inspect, "--json goes with --report");
   const char *idle = in->report ? NULL : in->grid ? "--grid" : in->multiprocessors ? "--multiprocessors" : NULL;
   if (idle) fprintf(stderr, "nereid inspect: passing over %s, an option of --report\n", idle);
   return 0;
@@ -46,6 +47,7 @@ static int report(Inspect *in) {
     status = usage_error(&verb_inspect, "--multiprocessors %s: a GPU has at least one", in->multiprocessors);
   how.multiprocessors = (int)multiprocessors;
   nereid_arg *args = status ? NULL : launch_arg_list(l);
+  if (!status && !args) status = report_error(NULL);
   for (int i = 0; args && i < l->arg_count; i++)
     if (l->args[i].is_array) launch_arg_knows(&args[i], &l->args[i].array);
   nereid_report *r = NULL;
@@ -63,6 +65,19 @@ static int report(Inspect *in) {
   return status;
 }
 
+static void print_json(const Inspect *in, bool whole_file, const char *text) {
+  JsonWriter w = {.file = stdout};
+  json_begin_object(&w, NULL);
+  json_put_text(&w, "file", in->launch.path);
+  if (whole_file) json_put_null(&w, "kernel");
+  else json_put_text(&w, "kernel", in->launch.kernel->name);
+  json_put_text(&w, "stage", in->stage);
+  json_put_text(&w, "target", in->target);
+  json_put_text(&w, "text", text);
+  json_end_object(&w);
+  printf("\n");
+}
+
 static int inspect(int argc, char **argv) {
   Inspect in = {.launch.shapes_only = true, .target = "host"};
   Launch *l = &in.launch;
@@ -77,12 +92,14 @@ static int inspect(int argc, char **argv) {
   bool whole_file = !strcmp(in.stage, "ast");
   if (!status && !whole_file) status = launch_make_args(l);
   nereid_arg *args = status ? NULL : launch_arg_list(l);
+  if (!status && !args) status = report_error(NULL);
   char *text = NULL;
   nereid_error *err = NULL;
   if (!status && nereid_inspect(l->module, whole_file ? l->kernel_name : l->kernel->name, args,
                                 whole_file ? 0 : l->arg_count, &l->options, in.stage, in.target, &text, &err))
     status = report_error(err);
-  if (!status) fputs(text, stdout);
+  if (!status && in.json) print_json(&in, whole_file, text);
+  else if (!status) fputs(text, stdout);
   free(text), free(args);
   launch_free(l);
   return status;
@@ -95,7 +112,8 @@ const Verb verb_inspect = {"inspect",
                            "  --stage S       ast (of the whole file), tile-raw (as the front end made it), tile (after all passes; default), c;\n"
                            "                  for a GPU, which need not be there: layout, lane, ptx, sass (these two with a summary), summary\n"
                            "  --report        what a launch will ask of a GPU, which need not be there: registers, occupancy, waves, the sectors and bank\n"
-                           "                  conflicts of each access, instructions, and what bounds it; with --grid EXPR[,EXPR[,EXPR]]; --json for one object\n"
+                           "                  conflicts of each access, instructions, and what bounds it; with --grid EXPR[,EXPR[,EXPR]]\n"
+                           "  --json          one object: the report, or the stage's text under `text`\n"
                            "  --multiprocessors N  of the report's GPU; else those of a typical one (--target cuda:0: of the one that is there)\n"
                            "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
                            "  --dump-after P  the IR after pass P: fold_dot_sum fold cse licm canonical_loops dce axis_info drop_hints; for a GPU prefetch regions layout\n"

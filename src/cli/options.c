@@ -1,6 +1,6 @@
 /* options: what all verbs have in common in reading their options.
  *
- *     --opt=value      is `--opt value`
+ *     --opt=value      is `--opt value`; an option without a value takes none
  *     --html x.html    of another verb, where it makes no sense: passed over, with a note
  *     --devise cpu     unknown everywhere: an error, with the nearest name
  *
@@ -121,6 +121,12 @@ static const struct Option {
 };
 enum { OPTION_COUNT = sizeof options / sizeof *options };
 
+static bool is_flag(const char *name, size_t n) {
+  for (int i = 0; i < OPTION_COUNT; i++)
+    if (strlen(options[i].name) == n && !strncmp(options[i].name, name, n)) return !options[i].has_value;
+  return false;
+}
+
 char **options_split(int argc, char **argv, int *out_argc) {
   char **out = malloc(sizeof *out * (size_t)(2 * argc + 1));
   int n = 0;
@@ -128,7 +134,7 @@ char **options_split(int argc, char **argv, int *out_argc) {
   for (int i = 0; out && i < argc; i++) {
     if (!strcmp(argv[i], "--")) is_ours = false;
     char *equals = is_ours && !strncmp(argv[i], "--", 2) ? strchr(argv[i], '=') : NULL;
-    if (!equals) {
+    if (!equals || is_flag(argv[i], (size_t)(equals - argv[i]))) {
       out[n++] = argv[i];
       continue;
     }
@@ -159,6 +165,9 @@ int option_of_others(const Verb *v, int argc, char **argv) {
             (int)strcspn(options[i].verbs, " "), options[i].verbs);
     return 1 + options[i].has_value;
   }
+  size_t length = strcspn(argv[0], "=");
+  if (argv[0][length] && is_flag(argv[0], length))
+    return usage_error(v, "%.*s takes no value", (int)length, argv[0]), -1;
   const char *near = nearest_name(argv[0], names);
   if (near) usage_error(v, "unknown option %s; did you mean %s?", argv[0], near);
   else usage_error(v, "unknown option %s; see nereid %s --help", argv[0], v->name);
