@@ -18,8 +18,8 @@ bool words_add(Words *w, const char *word) {
     if (!at) return false;
     w->at = at, w->cap = cap;
   }
-  w->at[w->n] = format_string("%s", word);
-  return w->at[w->n] && ++w->n;
+  w->at[w->n++] = format_string("%s", word);
+  return true;
 }
 
 void words_free(Words *w) {
@@ -156,7 +156,7 @@ static void drop_foreign_arrays(Launch *l, const Words *own) {
   for (int i = 0; i < l->arg_count; i++) {
     LaunchArg *a = &l->args[i];
     char *word = format_string("%s=", a->name);
-    bool mine = word && find_word(own, word);
+    bool mine = find_word(own, word);
     free(word);
     if (!mine && !has_param(k, a->name) && strchr(a->spec, ':')) {
       free((char *)a->name);
@@ -215,7 +215,7 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
   int n = 0;
   for (int k = 0; k < l->arg_count; k++) {
     char *word = format_string("%s=", l->args[k].name);
-    bool given = word && find_word(own, word) && (l->args[k].is_array || !is_used(words, l->args[k].name));
+    bool given = find_word(own, word) && (l->args[k].is_array || !is_used(words, l->args[k].name));
     free(word);
     if (given || has_param(l->kernel, l->args[k].name)) all[n++] = all[k];
   }

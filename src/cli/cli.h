@@ -37,7 +37,7 @@ int64_t now_ns(void);
 bool read_whole(const char *text, int base, const char **end, int64_t *out);
 /* The whole text is such a number, in decimal, from least to most. */
 bool read_count(const char *text, int64_t least, int64_t most, int *out);
-/* malloc'ed; NULL when out of memory */
+/* malloc'ed; where memory lacks the command ends, with that said and status 1 */
 char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- color.c: on a terminal alone -------------------------------------------------------------------------------- */

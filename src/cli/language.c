@@ -135,6 +135,7 @@ static int language(int argc, char **argv) {
     if (took < 0) return 2;
     i += took - 1;
   }
+  if (!nereid_language_count()) return report_error(NULL);
   if (json) return print_json(), 0;
   fputs(opening, stdout);
   const char *group = "";

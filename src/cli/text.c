@@ -85,7 +85,11 @@ char *format_string(const char *format, ...) {
   int n = vsnprintf(NULL, 0, format, ap);
   va_end(ap);
   char *s = n < 0 ? NULL : malloc((size_t)n + 1);
-  if (!s) return NULL;
+  if (!s) {
+    report_error(NULL);
+    nereid_stop_compilers(); /* and removes what they left */
+    exit(1);
+  }
   va_start(ap, format);
   vsnprintf(s, (size_t)n + 1, format, ap);
   va_end(ap);

@@ -104,11 +104,9 @@ static void judge_certainty(Judge *j) {
 }
 
 void report_judge(Report *r) {
-  Judge j = {.p = &r->out};
+  Judge j = {.p = &r->out, .text.arena = r->arena};
   judge_accesses(&j);
   judge_residence(&j);
   judge_certainty(&j);
-  bool failed = j.text.failed;
-  r->out.remarks = failed || !j.text.n ? "" : arena_strdup(r->arena, j.text.at);
-  buf_destroy(&j.text);
+  r->out.remarks = j.text.n ? j.text.at : "";
 }

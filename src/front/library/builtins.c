@@ -412,18 +412,17 @@ static char *qualified(const char *library, const char *name) {
   return s;
 }
 
-/* The table is the same for everyone and never freed: made once, under pthread_once. */
+/* The table is the same for everyone and never freed: made once, whole or not at all. */
 static LanguageName *language_rows;
 static int language_count;
-static pthread_once_t language_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t language_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void add_language_row(const char *group, const char *library, const char *name, unsigned flags,
                              const char *remark, const char *arguments) {
   char *full = qualified(library, name);
   bool cuda = !(flags & BUILTIN_NOWHERE), here = cuda && !(flags & BUILTIN_PTX);
-  if (full)
-    language_rows[language_count++] =
-        (LanguageName){group, full, here, here, here, cuda, remark, arguments, (flags & BUILTIN_MEMBER) != 0};
+  language_rows[language_count++] =
+      (LanguageName){group, full, here, here, here, cuda, remark, arguments, (flags & BUILTIN_MEMBER) != 0};
 }
 
 /* As a caller writes them: methods without their first; none for libdevice, whose remark has the types, and for types.
@@ -462,8 +461,28 @@ static void make_language_rows(void) {
   }
 }
 
+static bool is_plain_name(const char *name) {
+  for (size_t i = 0; i < sizeof plain_names / sizeof *plain_names; i++)
+    if (plain_names[i].name == name) return true;
+  return false;
+}
+
+static void drop_incomplete_rows(void) {
+  bool whole = true;
+  for (int i = 0; i < language_count; i++) whole &= language_rows[i].name != NULL;
+  if (whole) return;
+  for (int i = 0; i < language_count; i++)
+    if (!is_plain_name(language_rows[i].name)) free((char *)language_rows[i].name);
+  free(language_rows);
+  language_rows = NULL;
+  language_count = 0;
+}
+
 const LanguageName *front_language_table(int *count) {
-  pthread_once(&language_once, make_language_rows);
+  pthread_mutex_lock(&language_lock);
+  if (!language_rows) make_language_rows(), drop_incomplete_rows();
   *count = language_count;
-  return language_rows;
+  const LanguageName *rows = language_rows;
+  pthread_mutex_unlock(&language_lock);
+  return rows;
 }
