@@ -58,6 +58,7 @@ bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step);
 /* ---- pyformat.c -------------------------------------------------------------------------------------------------- */
 
 Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why);
+Py *py_percent(Front *fr, const Py *format, Py *args, const char **why); /* format % args */
 
 /* ---- pymethod.c -------------------------------------------------------------------------------------------------- */
 

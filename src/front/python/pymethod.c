@@ -222,7 +222,15 @@ static Py *str_itself(const MethodCall *m) { return m->self; }
 
 static Py *str_zfill(const MethodCall *m) {
   if (!m->a || m->a->kind != PY_INT || m->a->i < 0 || m->a->i >= 10000) return NULL;
-  return py_format(m->fr, m->self, -1, arena_printf(m->fr->cx->arena, "0>%d", (int)m->a->i), m->why);
+  size_t sign = *m->self->str.s == '-' || *m->self->str.s == '+';
+  Py *digits = py_str_n(m->fr, m->self->str.s + sign, m->self->str.n - sign);
+  const char *spec = arena_printf(m->fr->cx->arena, "0>%d", (int)m->a->i - (m->a->i && sign));
+  Buf out = {.arena = m->fr->cx->arena};
+  buf_write(&out, m->self->str.s, sign);
+  Py *filled = py_format(m->fr, digits, -1, spec, m->why);
+  if (!filled) return NULL;
+  buf_write(&out, filled->str.s, filled->str.n);
+  return text_of(m->fr, &out);
 }
 
 /* What a field of format() names: the next argument, one by number (of one digit), one by name; NULL: none. */

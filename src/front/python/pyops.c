@@ -167,58 +167,6 @@ static Py *repeat(Front *fr, const Py *x, PyInt times, const char **why) {
 }
 
 /* "%d of %s" % args, as old host code writes messages. */
-static Py *percent_format(Front *fr, const Py *format, Py *args, const char **why) {
-  Buf out = {.arena = fr->cx->arena};
-  int next = 0;
-  bool enough = true;
-  for (size_t i = 0; i < format->str.n; i++) {
-    char c = format->str.s[i];
-    if (c != '%') {
-      buf_putc(&out, c);
-      continue;
-    }
-    char spec[24];
-    size_t n = 0;
-    spec[n++] = '%';
-    i++;
-    while (i < format->str.n && strchr("-+ #0123456789.", format->str.s[i]) && n < 6) spec[n++] = format->str.s[i++];
-    if (i >= format->str.n) break;
-    char kind = format->str.s[i];
-    if (kind == '%') {
-      buf_putc(&out, '%');
-      continue;
-    }
-    Py *item = args->kind == PY_TUPLE && !args->tuple.is_list ? (next < args->tuple.n ? args->tuple.at[next] : NULL)
-               : next == 0                                    ? args
-                                                              : NULL;
-    next++;
-    if (!item) {
-      enough = false;
-      break;
-    }
-    if (strchr("dixX", kind) && py_is_number(item)) {
-      spec[n] = 'l';
-      spec[n + 1] = 'l';
-      spec[n + 2] = kind;
-      spec[n + 3] = 0;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-      buf_printf(&out, spec, item->kind == PY_FLOAT ? (long long)item->f : (long long)item->i);
-    } else if (strchr("feEgG", kind) && py_is_number(item)) {
-      spec[n] = kind;
-      spec[n + 1] = 0;
-      buf_printf(&out, spec, py_as_double(item));
-#pragma GCC diagnostic pop
-    } else {
-      py_write(&out, item, kind == 'r');
-    }
-  }
-  Py *r = enough ? py_str_n(fr, out.at ? out.at : "", out.n) : NULL;
-  if (!enough) *why = "not enough arguments for the format";
-  buf_destroy(&out);
-  return r;
-}
-
 Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
   if (py_is_number(a) && py_is_number(b))
     return a->kind == PY_FLOAT || b->kind == PY_FLOAT ? float_binary(fr, op, a, b, why) : int_binary(fr, op, a, b, why);
@@ -241,7 +189,7 @@ Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
   }
   if (op == PYOP_MULT && (a->kind == PY_STR || a->kind == PY_TUPLE) && int_b) return repeat(fr, a, b->i, why);
   if (op == PYOP_MULT && (b->kind == PY_STR || b->kind == PY_TUPLE) && int_a) return repeat(fr, b, a->i, why);
-  if (op == PYOP_MOD && a->kind == PY_STR) return percent_format(fr, a, b, why);
+  if (op == PYOP_MOD && a->kind == PY_STR) return py_percent(fr, a, b, why);
   if (op == PYOP_BIT_OR && a->kind == PY_DICT && b->kind == PY_DICT) {
     Py *r = py_dict(fr);
     for (int i = 0; i < a->dict.n; i++) py_dict_put(fr, r, a->dict.keys[i], a->dict.values[i]);
