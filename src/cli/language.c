@@ -49,7 +49,7 @@ static const char opening[] =
     "numbers in the text are weak, scalars are not |\n"
     "| `**` | on constexprs |\n"
     "| `x[:, None]`, `t[0]`, `t[1:]` | tensors take `:` and `None`; tuples constexpr indices and slices |\n"
-    "| `assert`, f-strings, `pass`, docstrings, annotations | f-strings of constexprs |\n"
+    "| `assert`, f-strings, `pass`, docstrings, annotations | f-strings of constexprs (`{N:>8}` is `{N}`, as in Triton) |\n"
     "| `break`, `continue`, `try`, `lambda`, nested `def`, `del`, `global`, `import`, `yield`, `match`, dicts, sets, "
     "generators, `in`, `not in`, chains like `0 < K < 8`, keyword-only and `**kw` parameters | errors, as in Triton "
     "|\n\n"

@@ -352,6 +352,32 @@ static Py *eval_unary(Front *fr, Node *n) {
   return v;
 }
 
+/* One made in a kernel, which is Triton's; a constexpr's is Python's own. */
+static bool is_kernel_tuple(const Py *p) { return p->kind == PY_TUPLE && !p->is_python; }
+
+/* Triton compares the lists of two tuples, as Python does: what is one object is equal, the rest is compared up to the
+ * first that differs. A tensor there cannot be compared, nor a tuple with what is none. */
+static bool tuples_equal(Front *fr, Span at, const Py *a, const Py *b) {
+  stack_guard();
+  if (a == b) return true;
+  if (a->kind == PY_TENSOR && b->kind == PY_TENSOR && a->value == b->value) return true;
+  if (a->kind == PY_TYPE && b->kind != PY_TYPE) return false;
+  if (a->kind == PY_TENSOR || b->kind == PY_TENSOR)
+    diag_fail_hint(fr->cx, at, "compare the items one by one",
+                   "Did you forget to add @triton.jit ? (`_semantic` argument must be provided outside of JIT "
+                   "functions.): %s and %s are items of tuples that are compared",
+                   py_describe(fr, a), py_describe(fr, b));
+  if (!is_kernel_tuple(a) && !is_kernel_tuple(b)) return py_equal(a, b);
+  const Py *other = a->kind != PY_TUPLE ? a : b;
+  if (other->kind != PY_TUPLE)
+    diag_fail(fr->cx, at, "'%s' object has no attribute 'values': %s and %s are compared", py_class_name(other),
+              py_describe(fr, a), py_describe(fr, b));
+  if (a->tuple.n != b->tuple.n) return false;
+  for (int i = 0; i < a->tuple.n; i++)
+    if (!tuples_equal(fr, at, a->tuple.at[i], b->tuple.at[i])) return false;
+  return true;
+}
+
 static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
   if (op == PYOP_IS || op == PYOP_IS_NOT) {
     const char *why = NULL;
@@ -368,6 +394,11 @@ static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
     diag_fail_hint(fr->cx, at, "compare with each value: `a == 1 or a == 2`",
                    "AST comparison operator '%s' is not (currently) implemented", op == PYOP_IN ? "In" : "NotIn");
   if (a->kind == PY_VOID || b->kind == PY_VOID) diag_fail(fr->cx, at, "void cannot be compared: it is no value");
+  if (is_kernel_tuple(a) || is_kernel_tuple(b)) {
+    if (op == PYOP_EQ || op == PYOP_NOT_EQ) return py_bool(fr, tuples_equal(fr, at, a, b) == (op == PYOP_EQ));
+    diag_fail(fr->cx, at, "'%s' not supported between instances of '%s' and '%s': %s and %s", pyop_symbol(op),
+              py_class_name(a), py_class_name(b), py_describe(fr, a), py_describe(fr, b));
+  }
   const char *why = NULL;
   Py *v = py_compare(fr, op, a, b, &why);
   if (!v) diag_fail(fr->cx, at, "%s", why);
@@ -546,10 +577,8 @@ static Py *eval_f_string(Front *fr, Node *n) {
       diag_fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values",
                      "Cannot evaluate f-string containing non-constexpr conversion values, found conversion of %s",
                      py_describe(fr, x));
-    Py *spec = v->FormattedValue.format_spec ? core_eval(fr, v->FormattedValue.format_spec) : NULL;
     const char *why = NULL;
-    Py *text = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);
-    if (!text) diag_fail(fr->cx, core_span(fr, v), "%s", why);
+    Py *text = py_format(fr, x, v->FormattedValue.conversion, NULL, &why); /* Triton passes over {N:>8} */
     buf_write(&out, text->str.s, text->str.n);
   }
   Py *r = py_str_n(fr, out.at ? out.at : "", out.n);

@@ -54,7 +54,14 @@ NORETURN void lib_not_constexpr(Front *fr, Span at, const char *text, const Py *
 bool lib_none(const Py *p);                                                             /* None, or absent */
 PyInt lib_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);     /* a constexpr int */
 int lib_small_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p); /* within int32 */
-bool lib_bool(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);     /* a constexpr bool or int */
+/* What Triton takes for a bool depends on who asks for it. An argument that is left out is false. */
+bool lib_bool(Front *fr, Span at, const Builtin *b, const char *name, const Py *p); /* C++: a number or None */
+/* C++, by a constexpr that is not unwrapped: the truth of a number, a text, None, a tuple of Python's */
+bool lib_flag(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);
+/* `if` in a function of Triton's library: a bool, an int or None */
+bool lib_condition(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);
+/* Python's `if`: the truth of whatever it is; a run-time value is an object, and so true */
+bool lib_truth(const Py *p);
 const char *lib_str(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);
 /* As Triton asks for what a string says: what Python takes for false is "", something else is its text. */
 const char *lib_option(Front *fr, Span at, const Builtin *b, const char *name, Py *p);

@@ -96,12 +96,28 @@ int lib_small_int(Front *fr, Span at, const Builtin *b, const char *name, const 
   return (int)v;
 }
 
-bool lib_bool(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
-  if (lib_none(p)) return false;
-  if (p->kind == PY_INT || p->kind == PY_BOOL) return p->i != 0;
+static NORETURN void no_bool(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
   if (p->kind == PY_TENSOR) not_constexpr(fr, at, b, name, p);
   lib_fail(fr, at, b, NULL, "`%s` must be a constexpr bool, but it is %s", name, py_describe(fr, p));
 }
+
+bool lib_bool(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  if (!lib_none(p) && !py_is_number(p)) no_bool(fr, at, b, name, p);
+  return lib_truth(p);
+}
+
+bool lib_flag(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  bool wrapped = lib_none(p) || py_is_number(p) || p->kind == PY_STR || (p->kind == PY_TUPLE && p->is_python);
+  if (!wrapped) no_bool(fr, at, b, name, p);
+  return lib_truth(p);
+}
+
+bool lib_condition(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  if (!lib_none(p) && p->kind != PY_INT && p->kind != PY_BOOL) no_bool(fr, at, b, name, p);
+  return lib_truth(p);
+}
+
+bool lib_truth(const Py *p) { return !lib_none(p) && py_truth_known(p) != 0; }
 
 const char *lib_str(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
   if (lib_none(p)) return "";

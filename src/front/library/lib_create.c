@@ -142,7 +142,7 @@ static Py *call_cat(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_cast(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *v = lib_value(fr, at, b, "input", args[0]);
   const Type *to = lib_dtype(fr, at, b, "dtype", args[1]);
-  bool bitcast = lib_bool(fr, at, b, "bitcast", args[3]);
+  bool bitcast = lib_truth(args[3]);
   if (args[2]->kind != PY_NONE && args[2]->kind != PY_STR)
     lib_fail(fr, at, b, "write bitcast=True by name",
              "`fp_downcast_rounding` must be \"rtne\" or \"rtz\", but it is %s", py_describe(fr, args[2]));

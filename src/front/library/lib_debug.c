@@ -38,10 +38,7 @@ static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_assume(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (args[0]->kind == PY_BOOL) {
-    if (!args[0]->i) lib_fail(fr, at, b, NULL, "what is assumed is known to be false");
-    return py_none(fr);
-  }
+  if (args[0]->kind == PY_BOOL && args[0]->i) return py_none(fr); /* one that is false stands where nothing comes */
   Value *c = lib_value(fr, at, b, "cond", args[0]);
   if (c->type->rank || c->type->ptr || c->type->dtype != DT_I1)
     lib_fail(fr, at, b, "compare first, as in `n > 0`", "`cond` must be a condition (i1), but it is of type %s",
@@ -140,7 +137,7 @@ static Py *call_device_print(Front *fr, const Builtin *b, Span at, Py **args) {
     in[i] = lib_value(fr, at, b, "an argument", p);
   }
   Op *op = build_op(&fr->b, OP_PRINT, n, in, 0, NULL);
-  op->hex = lib_bool(fr, at, b, "hex", args[2]);
+  op->hex = lib_flag(fr, at, b, "hex", args[2]);
   op->text = intern_z(fr->cx, print_prefix(fr, prefix, n));
   return py_void(fr);
 }

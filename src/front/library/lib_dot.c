@@ -32,7 +32,7 @@ static DotPrecision read_precision(Front *fr, const Builtin *b, Span at, const P
     lib_refuse(fr, at, NULL, "Only one of input_precision and allow_tf32 can be specified");
   const char *usual = fr->options->dot_precision ? fr->options->dot_precision : "tf32";
   if (lib_none(precision) && lib_none(allow_tf32)) return (DotPrecision)front_dot_precision(usual);
-  if (lib_none(precision)) return lib_bool(fr, at, b, "allow_tf32", allow_tf32) ? PRECISION_TF32 : PRECISION_IEEE;
+  if (lib_none(precision)) return lib_truth(allow_tf32) ? PRECISION_TF32 : PRECISION_IEEE;
   const char *s = lib_str(fr, at, b, "input_precision", precision);
   int found = front_dot_precision(s);
   if (found >= 0) return (DotPrecision)found;
@@ -166,7 +166,7 @@ static Scaled scaled_operand(Front *fr, const Builtin *b, Span at, Py **args, in
   Context *cx = fr->cx;
   Scaled s = {.v = lib_block(fr, at, b, side, args[first])};
   s.format = lib_str(fr, at, b, arena_printf(cx->arena, "%s_format", side), args[first + 2]);
-  s.k_pack = lib_bool(fr, at, b, arena_printf(cx->arena, "%s_k_pack", side), args[pack]);
+  s.k_pack = lib_flag(fr, at, b, arena_printf(cx->arena, "%s_k_pack", side), args[pack]);
   if (!lib_none(args[first + 1]))
     s.scale = lib_block(fr, at, b, arena_printf(cx->arena, "%s_scale", side), args[first + 1]);
   static const struct {
@@ -209,7 +209,7 @@ static void check_scale(Front *fr, Span at, const Scaled *s, int32_t rows, int32
 
 /* Checks what Triton checks; prelude.py computes. */
 static Py *call_dot_scaled(Front *fr, const Builtin *b, Span at, Py **args) {
-  lib_bool(fr, at, b, "fast_math", args[7]);
+  lib_flag(fr, at, b, "fast_math", args[7]);
   if (!lib_none(args[10]) && lib_dtype(fr, at, b, "out_dtype", args[10])->dtype != DT_F32)
     lib_refuse(fr, at, NULL, "Only float32 is supported for out_dtype at the moment");
   Scaled x = scaled_operand(fr, b, at, args, 0, 8, "lhs"), y = scaled_operand(fr, b, at, args, 3, 9, "rhs");

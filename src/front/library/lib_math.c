@@ -127,7 +127,7 @@ static Py *call_operator(Front *fr, const Builtin *b, Span at, Py **args) {
   PyOp op = b->name[0] == 'a' ? PYOP_ADD : b->name[0] == 's' ? PYOP_SUB : PYOP_MULT;
   /* With two numbers Triton makes tensors of them. */
   Py *x = py_is_number(args[0]) && py_is_number(args[1]) ? py_tensor(fr, lib_value(fr, at, b, "x", args[0])) : args[0];
-  return sem_arithmetic(fr, at, op, x, args[1], lib_bool(fr, at, b, "sanitize_overflow", args[2]));
+  return sem_arithmetic(fr, at, op, x, args[1], lib_truth(args[2]));
 }
 
 static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -141,7 +141,7 @@ static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
              type_text(fr, x->type), type_text(fr, y->type));
   sem_broadcast_pair(fr, at, &x, &y);
   Value *r = build_binary(&fr->b, OP_DIV, x, y);
-  r->def->rounding = lib_bool(fr, at, b, "ieee_rounding", args[2]);
+  r->def->rounding = lib_truth(args[2]);
   return py_tensor(fr, r);
 }
 

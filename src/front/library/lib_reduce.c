@@ -98,7 +98,7 @@ static int line_axis(Front *fr, const Builtin *b, Span at, const char *what, con
 
 /* Reads axis and keep_dims; with axis=None the inputs become one-dimensional. */
 static Line read_line(Front *fr, const Builtin *b, Span at, int k, Value **in, const Py *axis, const Py *keep_dims) {
-  Line l = {.rank = in[0]->type->rank, .keep = lib_bool(fr, at, b, "keep_dims", keep_dims)};
+  Line l = {.rank = in[0]->type->rank, .keep = lib_truth(keep_dims)};
   if (!lib_none(axis)) {
     l.axis = line_axis(fr, b, at, "reduction", axis, l.rank);
     return l;
@@ -215,15 +215,15 @@ static Py *with_index(Front *fr, const Builtin *b, Span at, Py *input, const Py 
 
 static Py *call_max_min(Front *fr, const Builtin *b, Span at, Py **args) {
   bool max = !strcmp(b->name, "max");
-  lib_bool(fr, at, b, "return_indices_tie_break_left", args[3]);
-  if (lib_bool(fr, at, b, "return_indices", args[2])) return with_index(fr, b, at, args[0], args[1], args[4], max);
+  lib_condition(fr, at, b, "return_indices_tie_break_left", args[3]);
+  if (lib_condition(fr, at, b, "return_indices", args[2])) return with_index(fr, b, at, args[0], args[1], args[4], max);
   Value *x = widen_for_max(fr, at, number_block(fr, b, at, "input", args[0]));
   Line l = read_line(fr, b, at, 1, &x, args[1], args[4]);
   return py_tensor(fr, finish_line(fr, &l, lib_reduce_with(fr, x, l.axis, max ? COMBINE_MAX : COMBINE_MIN)));
 }
 
 static Py *call_argmax_argmin(Front *fr, const Builtin *b, Span at, Py **args) {
-  lib_bool(fr, at, b, "tie_break_left", args[2]);
+  lib_condition(fr, at, b, "tie_break_left", args[2]);
   return with_index(fr, b, at, args[0], args[1], args[3], !strcmp(b->name, "argmax"))->tuple.at[1];
 }
 
@@ -265,7 +265,7 @@ static Py *call_scan(Front *fr, const Builtin *b, Span at, Py **args) {
   int k = read_inputs(fr, b, at, args[0], &in);
   int axis = line_axis(fr, b, at, "scan", args[1], in[0]->type->rank);
   Op *op = combine_by(fr, b, at, OP_SCAN, k, in, axis, args[2]);
-  op->reverse = lib_bool(fr, at, b, "reverse", args[3]);
+  op->reverse = lib_flag(fr, at, b, "reverse", args[3]);
   return outputs(fr, args[0], k, op->out);
 }
 
@@ -276,11 +276,18 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
   no_fp8(fr, b, at, x);
   int axis = line_axis(fr, b, at, "scan", args[1], x->type->rank);
   Op *op = combine_with(fr, OP_SCAN, wide_for_sum(fr, x), axis, sum ? COMBINE_ADD : COMBINE_MUL);
-  op->reverse = lib_bool(fr, at, b, "reverse", args[2]);
+  op->reverse = lib_flag(fr, at, b, "reverse", args[2]);
   return py_tensor(fr, build_convert(&fr->b, op->out[0], x->type->dtype));
 }
 
 /* ---- sort, topk, histogram --------------------------------------------------------------------------------------- */
+
+/* Triton's sort computes with it: of another number no order comes. */
+static bool is_descending(Front *fr, const Builtin *b, Span at, const Py *p) {
+  if (p && (p->kind == PY_NONE || ((p->kind == PY_INT || p->kind == PY_BOOL) && p->i != 0 && p->i != 1)))
+    lib_fail(fr, at, b, NULL, "`descending` must be 0 or 1, but it is %s", py_describe(fr, p));
+  return lib_condition(fr, at, b, "descending", p);
+}
 
 static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py *dim, bool descending, bool bitonic) {
   int rank = x->type->rank;
@@ -300,7 +307,7 @@ static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py
 
 static Py *order(Front *fr, const Builtin *b, Span at, Py **args, bool bitonic) {
   return py_tensor(fr, sort_last(fr, b, at, no_fp8(fr, b, at, number_block(fr, b, at, "x", args[0])), args[1],
-                                 lib_bool(fr, at, b, "descending", args[2]), bitonic));
+                                 is_descending(fr, b, at, args[2]), bitonic));
 }
 static Py *call_sort(Front *fr, const Builtin *b, Span at, Py **args) { return order(fr, b, at, args, false); }
 static Py *call_bitonic_merge(Front *fr, const Builtin *b, Span at, Py **args) { return order(fr, b, at, args, true); }
@@ -315,7 +322,7 @@ static Py *call_topk(Front *fr, const Builtin *b, Span at, Py **args) {
     lib_refuse(fr, at, NULL, "topk: k must not exceed the size of the selected dimension (%d), but it is %d", n, k);
   while (k & (k - 1)) k &= k - 1;
   if (k < n) x = widen_for_max(fr, at, x);
-  Value *sorted = sort_last(fr, b, at, x, args[2], lib_bool(fr, at, b, "descending", args[3]), false);
+  Value *sorted = sort_last(fr, b, at, x, args[2], is_descending(fr, b, at, args[3]), false);
   return py_tensor(fr, k < n ? lib_take(fr, sorted, rank - 1, k, false) : sorted);
 }
 

@@ -81,14 +81,14 @@ static Py *call_reshape(Front *fr, const Builtin *b, Span at, Py **args) {
   int32_t shape[MAX_RANK];
   int rank = reshape_shape(fr, b, at, args[1], shape);
   /* `view` was reshape(can_reorder=True) once; keeping the order is always allowed. */
-  bool reorder = b->name[0] == 'r' && lib_bool(fr, at, b, "can_reorder", args[2]);
+  bool reorder = b->name[0] == 'r' && lib_flag(fr, at, b, "can_reorder", args[2]);
   return py_tensor(fr, reshape(fr, b, at, x, rank, shape, reorder));
 }
 
 static Py *call_ravel(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_block(fr, at, b, "x", args[0]);
   return py_tensor(fr, reshape(fr, b, at, x, 1, (int32_t[]){(int32_t)type_numel(x->type)},
-                               lib_bool(fr, at, b, "can_reorder", args[1])));
+                               lib_flag(fr, at, b, "can_reorder", args[1])));
 }
 
 static Py *call_item(Front *fr, const Builtin *b, Span at, Py **args) {

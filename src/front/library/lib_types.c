@@ -68,7 +68,7 @@ static Py *call_get_block_shapes(Front *fr, const Builtin *b, Span at, Py **args
 
 static Py *call_pointer_type(Front *fr, const Builtin *b, Span at, Py **args) {
   const Type *e = lib_dtype(fr, at, b, "element_ty", args[0]);
-  Type t = {.dtype = e->dtype, .ptr = (uint8_t)(e->ptr + 1), .is_const = lib_bool(fr, at, b, "const", args[2])};
+  Type t = {.dtype = e->dtype, .ptr = (uint8_t)(e->ptr + 1), .is_const = lib_flag(fr, at, b, "const", args[2])};
   return py_type(fr, type_make(fr->cx, t));
 }
 
@@ -94,7 +94,7 @@ static Py *call_get_int_dtype(Front *fr, const Builtin *b, Span at, Py **args) {
     Dtype s, u;
   } ints[] = {{1, DT_I1, DT_I1}, {8, DT_I8, DT_U8}, {16, DT_I16, DT_U16}, {32, DT_I32, DT_U32}, {64, DT_I64, DT_U64}};
   int bits = lib_small_int(fr, at, b, "bitwidth", args[0]);
-  bool is_signed = lib_bool(fr, at, b, "signed", args[1]);
+  bool is_signed = lib_truth(args[1]);
   for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
     if (ints[i].bits == bits) return py_dtype(fr, is_signed ? ints[i].s : ints[i].u);
   lib_fail(fr, at, b, NULL, "there is no integer type of %d bits", bits);

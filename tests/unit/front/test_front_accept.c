@@ -63,6 +63,7 @@ static void values_and_types_of_constexprs(void **state) {
       "n.dtype.kind() == tl.dtype.KIND.INTEGRAL",
       "TYPES['half'] == tl.float16",
       "SIZE == 8",
+      "f'{N:04d}|{S!r:>9}' == \"16|'relu'\"", /* what stands behind the colon is passed over */
       "core2.CONSTEXPR_0 == 0",
       "tl.full((16,), -1, tl.int1).dtype == tl.int1",
       "tl.full((16,), 0.5, tl.int1).dtype == tl.int1",
@@ -73,6 +74,75 @@ static void values_and_types_of_constexprs(void **state) {
     char line[300];
     snprintf(line, sizeof line, "tl.static_assert(%s)", asserted[i]);
     body_is_taken(line);
+  }
+}
+
+/* What Triton asks Python, or C++, for the truth of: docs of lib_bool and its neighbours. */
+static void what_counts_as_a_bool(void **state) {
+  (void)state;
+  static const char *const taken[] = {
+      "v = tl.load(x, volatile=1.5)",
+      "tl.device_print('n', n, hex='yes')",
+      "tl.device_print('n', n, hex=TABLE)",
+      "v = tl.reshape(tl.arange(0, 16), (4, 4), can_reorder='yes')",
+      "v = tl.cumsum(tl.arange(0, 16), 0, reverse=0.0)",
+      "v = tl.dot(tl.zeros((16, 16), tl.float32), tl.zeros((16, 16), tl.float32), allow_tf32=n)",
+      "v = tl.fdiv(f, f, ieee_rounding=n)",
+      "tl.static_assert(tl.sum(tl.arange(0, 16), 0, keep_dims='yes').shape == (1,))",
+      "tl.static_assert(tl.sum(tl.zeros((4, 4), tl.int32), 0, keep_dims=()).shape == (4,))",
+      "tl.static_assert(tl.max(tl.arange(0, 16), 0, keep_dims=n).shape == (1,))",
+      "tl.static_assert(tl.cast(n, tl.float32, bitcast='').dtype == tl.float32)",
+      "tl.static_assert(tl.core.get_int_dtype(32, tl.float32) == tl.int32)",
+      "tl.static_assert(tl.core.get_int_dtype(32, '') == tl.uint32)",
+      "v = tl.sort(tl.arange(0, 16), descending=1)",
+      "if n > 3:\n    tl.assume(False)",
+  };
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) body_is_taken(taken[i]);
+  static const char *const refused[][2] = {
+      {"tl.load(x, volatile='yes')", "`volatile` must be a constexpr bool"},
+      {"tl.load(x, volatile=n)", "`volatile` must be constexpr"},
+      {"tl.device_print('n', n, hex=(1,))", "`hex` must be a constexpr bool"},
+      {"tl.reshape(tl.arange(0, 16), (4, 4), can_reorder=n)", "`can_reorder` must be constexpr"},
+      {"tl.max(tl.arange(0, 16), 0, return_indices=1.0)", "`return_indices` must be a constexpr bool"},
+      {"tl.argmax(tl.arange(0, 16), 0, tie_break_left='yes')", "`tie_break_left` must be a constexpr bool"},
+      {"tl.sort(tl.arange(0, 16), descending=2)", "`descending` must be 0 or 1, but it is 2"},
+      {"tl.sort(tl.arange(0, 16), descending=None)", "`descending` must be 0 or 1, but it is None"},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    char text[4000];
+    snprintf(text, sizeof text, FILE_HEAD "    v = %s\n", refused[i][0]);
+    kit_refuses(text, refused[i][1]);
+  }
+}
+
+/* Triton's tuples compare as lists, up to the first items that differ. */
+static void tuples_are_compared_as_lists(void **state) {
+  (void)state;
+  static const char *const asserted[] = {
+      "(1, 2) == [1, 2]",         "(1, 2, 4) == TABLE", "(1, 2) != (1, 3)", "(n, 2) == (n, 2)",
+      "(1, n) != (2, f)",         "(1, n) != (1,)",       "TABLE != 1",       "tl.int32 != (1, 2)",
+      "((1, 2), n) != ((1,), f)", "x.dtype != (1, 2)",    "N != TABLE",
+  };
+  for (size_t i = 0; i < sizeof asserted / sizeof *asserted; i++) {
+    char line[300];
+    snprintf(line, sizeof line, "tl.static_assert(%s)", asserted[i]);
+    body_is_taken(line);
+  }
+  static const char *const refused[][2] = {
+      {"(1, 2) == 1", "'int' object has no attribute 'values'"},
+      {"1.0 != (1, 2)", "'float' object has no attribute 'values'"},
+      {"(n, 2) == None", "'NoneType' object has no attribute 'values'"},
+      {"S == (n, 2)", "'str' object has no attribute 'values'"},
+      {"((1, 2), n) == (1, n)", "'int' object has no attribute 'values'"},
+      {"(1, n) == (1, f)", "Did you forget to add @triton.jit ?"},
+      {"(1, n) == (1, 2)", "Did you forget to add @triton.jit ?"},
+      {"(1, 2) < (1, 3)", "'<' not supported between instances of 'tuple' and 'tuple'"},
+      {"TABLE >= (1, 3)", "'>=' not supported between instances of 'tuple' and 'tuple'"},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    char text[4000];
+    snprintf(text, sizeof text, FILE_HEAD "    if %s:\n        tl.store(x, n)\n", refused[i][0]);
+    kit_refuses(text, refused[i][1]);
   }
 }
 
@@ -217,6 +287,8 @@ static void cas_takes_integers_of_either_sign(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_and_types_of_constexprs),
+      cmocka_unit_test(what_counts_as_a_bool),
+      cmocka_unit_test(tuples_are_compared_as_lists),
       cmocka_unit_test(functions_as_constexprs),
       cmocka_unit_test(private_names),
       cmocka_unit_test(ties_go_as_the_function_says),

@@ -351,7 +351,7 @@ static void asserts_and_prints(void **state) {
   Kit k = kit_compile(K "def k(out, N: tl.constexpr):\n    tl.static_assert(N > 3, f'N is {N}')\n    "
                         "tl.static_print(f'N={N:04d}', N)\n    assert N > 100, 'no'\n");
   assert_non_null(k.c);
-  assert_string_equal(k.printed, "N=0016 16\n");
+  assert_string_equal(k.printed, "N=16 16\n"); /* of an f-string's format Triton passes over */
   kit_free(&k);
   kit_refuses(K "def k(out, N: tl.constexpr):\n    tl.static_assert(N > 30, f'N is {N}')\n", "N is 16");
   k = kit_compile_with(K "def k(out, n):\n    assert n > 3, 'too small'\n", &(CompileOptions){.debug = true});
