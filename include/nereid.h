@@ -401,7 +401,8 @@ NEREID_API void *nereid_value_get_object(const nereid_value *v);
 
 /* ---- arguments and launches -------------------------------------------------------------------------------------- */
 
-/* One argument. Build it with the functions below. Arguments are matched by position until the first named one. */
+/* One argument. Build it with the functions below. Arguments are matched by position until the first named one. A
+ * kernel's *args takes those by position that no parameter before it takes, any number; by its name a tuple of them. */
 typedef enum {
   NEREID_ARG_POINTER,
   NEREID_ARG_INT,

@@ -108,6 +108,7 @@ typedef struct KernelParam {
   bool has_default;
   bool no_specialize;       /* do_not_specialize */
   bool no_align;            /* do_not_specialize_on_alignment */
+  bool is_rest;             /* *args: a tuple of the arguments by position that no parameter takes; () without any */
   const char *annotation;   /* "i64", "*fp16", ... when a type is forced, else NULL */
   const char *default_text; /* source text of the default, or NULL */
 } KernelParam;

@@ -278,15 +278,26 @@ static int find_param(const KernelInfo *k, const char *name, int guess) {
 static nereid_status match(Call *c, const nereid_arg *args, int n, nereid_error **error) {
   const KernelInfo *k = c->kernel;
   bool named = false;
+  int rest = -1;
+  for (int i = 0; i < k->info.param_count; i++)
+    if (k->rules[i].is_rest) rest = i;
   for (int i = 0; i < n; i++) {
     int at = i;
     if (args[i].name) {
       named = true;
       at = find_param(k, args[i].name, i);
       if (at < 0) return unknown_name(k, args[i].name, error);
+      if (at == rest && args[i].kind != NEREID_ARG_TUPLE && args[i].kind != NEREID_ARG_CONSTEXPR)
+        return error_set(error, NEREID_BAD_ARGUMENT, "give them by position, or a tuple of them",
+                         "'%s' of kernel '%s' stands for several arguments, and is given one", k->names[at],
+                         k->info.name);
     } else if (named) {
       return error_set(error, NEREID_BAD_ARGUMENT, "name it with nereid_named",
                        "argument %d of kernel '%s' has no name, but follows one that has", i, k->info.name);
+    } else if (rest >= 0 && at >= rest) {
+      if (at == rest) c->rest = (nereid_arg){.kind = NEREID_ARG_TUPLE, .items = &args[i]}, c->args[rest] = &c->rest;
+      c->rest.item_count++;
+      continue;
     } else if (at >= k->info.param_count) {
       return count_error(k, n, error);
     }

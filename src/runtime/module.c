@@ -45,6 +45,7 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
                            .has_default = p->has_default,
                            .no_specialize = p->no_specialize,
                            .no_align = p->no_align,
+                           .is_rest = p->is_rest,
                            .is_read = use[i].reads,
                            .in_tune_key = use[i].in_key,
                            .is_set = use[i].sets};

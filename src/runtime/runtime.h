@@ -40,6 +40,7 @@ bool diag_sites_keep(const LaneFunc *f, DiagSites **out);     /* false: out of m
 typedef struct ParamRule {
   const char *name, *annotation;
   bool is_constexpr, has_default, no_specialize, no_align;
+  bool is_rest;                       /* *args: a tuple of the arguments by position that no parameter takes */
   bool is_read, in_tune_key, is_set;  /* by decorators: see DecoratorUse */
   bool forced_pointer, forced_number; /* an annotation says so; the number's type is dtype */
   Dtype dtype;
@@ -105,6 +106,7 @@ void names_free(nereid_module *m);
 typedef struct Call {
   const KernelInfo *kernel;
   const nereid_arg **args; /* per parameter; NULL: missing */
+  nereid_arg rest;         /* *args, of those given by position */
   unsigned char *key;
   size_t key_size, key_cap;
   uint64_t hash;

@@ -106,6 +106,15 @@ class Interface(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "power of 2"):
             tl.block_type(tl.float16, [3])
 
+    def test_rest(self):
+        """Triton 3.6 binds no *args of a kernel."""
+        @triton.jit
+        def kernel(out_ptr, *args):
+            tl.store(out_ptr, args[0])
+
+        with self.assertRaisesRegex(NameError, "args is not defined: kernels of Triton 3.6 have no"):
+            kernel.warmup(tl.float32, (1, 2), grid=(1,))
+
     def test_compile(self):
         src = triton.compiler.ASTSource(fn=fill, signature={"out_ptr": "*fp16", "value": "fp32", "BLOCK": "constexpr"},
                                         constexprs={"BLOCK": 128})

@@ -112,8 +112,6 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   core->frame = &f;
   Arguments *bound = front_specialize(fr, k, launch.args, chosen);
   for (int i = 0; i < k->param_count; i++) scope_set(fr, k->params[i].name, bound->values[i], k->param_nodes[i]);
-  Node *rest[] = {k->fn->def->FunctionDef.args->arguments.vararg};
-  if (rest[0]) scope_set(fr, rest[0]->arg.arg, py_tuple(fr, 0, NULL), rest[0]);
   f.args = bound->values;
   f.arg_count = k->param_count;
   check_kernel_parameters(fr, k->fn);

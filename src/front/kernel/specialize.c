@@ -195,6 +195,7 @@ Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chos
       continue;
     }
     Py *v = chosen[i];
+    if (!v && p->is_rest) v = py_tuple(fr, 0, NULL);
     if (!v && p->has_default) v = host_default(fr, k->fn, p->name);
     if (!v && p->has_default)
       v = host_eval_at(fr, k->fn->around ? k->fn->around : k->module->globals, k->default_nodes[i],

@@ -233,7 +233,7 @@ void kernel_prepare(Front *fr, Kernel *k) {
   Namespace *ns = k->fn->around ? k->fn->around : k->module->globals;
   int pos = args->arguments.posonlyargs.n, n = pos + args->arguments.args.n,
       first_default = n - args->arguments.defaults.n;
-  int total = n + args->arguments.kwonlyargs.n;
+  int rest = args->arguments.vararg != NULL, total = n + rest + args->arguments.kwonlyargs.n;
   k->param_count = total;
   k->params = NEW_N(a, KernelParam, total + 1);
   k->param_nodes = NEW_N(a, Node *, total + 1);
@@ -241,16 +241,19 @@ void kernel_prepare(Front *fr, Kernel *k) {
   k->forced = NEW_N(a, const Type *, total + 1);
   k->is_const = NEW_N(a, bool, total + 1);
   for (int i = 0; i < total; i++) {
-    k->param_nodes[i] = i < pos ? args->arguments.posonlyargs.at[i]
-                        : i < n ? args->arguments.args.at[i - pos]
-                                : args->arguments.kwonlyargs.at[i - n];
-    k->default_nodes[i] = i >= n               ? args->arguments.kw_defaults.at[i - n]
+    KernelParam *p = &k->params[i];
+    p->is_rest = rest && i == n;
+    k->param_nodes[i] = i < pos      ? args->arguments.posonlyargs.at[i]
+                        : i < n      ? args->arguments.args.at[i - pos]
+                        : p->is_rest ? args->arguments.vararg
+                                     : args->arguments.kwonlyargs.at[i - n - rest];
+    k->default_nodes[i] = p->is_rest           ? NULL
+                          : i >= n             ? args->arguments.kw_defaults.at[i - n - rest]
                           : i >= first_default ? args->arguments.defaults.at[i - first_default]
                                                : NULL;
-    KernelParam *p = &k->params[i];
     p->name = k->param_nodes[i]->arg.arg;
-    p->has_default = k->default_nodes[i] != NULL;
-    p->default_text = p->has_default ? source_text(cx, k->default_nodes[i]) : NULL;
+    p->has_default = p->is_rest || k->default_nodes[i] != NULL;
+    p->default_text = p->is_rest ? "()" : p->has_default ? source_text(cx, k->default_nodes[i]) : NULL;
     Py *said = k->fn->source ? front_hooks.ask(fr, ASK_ANNOTATION, k->fn->source->scope, p->name) : NULL;
     if (said) take_annotation(fr, k, i, said);
     else if (k->param_nodes[i]->arg.annotation) read_annotation(fr, k, i, k->param_nodes[i]->arg.annotation);

@@ -235,6 +235,60 @@ static void test_named_tuple(void **state) {
   }
 }
 
+/* *args takes what stands behind the parameters, each number of arguments a specialization of its own. */
+static void test_rest(void **state) {
+  static const char text[] = "import triton\n"
+                             "import triton.language as tl\n"
+                             "@triton.jit\n"
+                             "def sums(out, n, *args):\n"
+                             "    tl.store(out, len(args))\n"
+                             "    for i in tl.static_range(len(args)):\n"
+                             "        tl.store(out + 1 + i, args[i] + n)\n"
+                             "@triton.jit\n"
+                             "def shape(out, *args: tl.constexpr):\n"
+                             "    tl.store(out + tl.arange(0, args[0]), args[1])\n";
+  const int64_t one[3] = {1, 1, 1};
+  for (int k = 0; k < DEVICE_COUNT; k++) {
+    nereid_device *d = kit_device(devices[k]);
+    nereid_module *m = NULL;
+    int32_t out[8];
+    assert_ok(nereid_module_load_string("rest.py", text, &m, &error));
+    assert_string_equal(nereid_kernel_find(m, "sums")->params[2].default_text, "()");
+    assert_ok(nereid_register(d, out, sizeof out, "out", &error));
+    for (int warm = 0; warm < 2; warm++)
+      for (int n = 0; n <= 3; n++) {
+        nereid_arg args[] = {nereid_pointer(out, NEREID_I32), nereid_int(10), nereid_int(5 + warm), nereid_int(1),
+                             nereid_int(1000)};
+        memset(out, 0, sizeof out);
+        assert_ok(nereid_launch(d, NULL, m, "sums", one, args, 2 + n, NULL, &error));
+        const int32_t wanted[] = {n, n > 0 ? 15 + warm : 0, n > 1 ? 11 : 0, n > 2 ? 1010 : 0, 0};
+        assert_memory_equal(out, wanted, sizeof wanted);
+        nereid_function *f = NULL;
+        assert_ok(nereid_compile(d, m, "sums", args, 2 + n, NULL, &f, &error));
+        args[2] = nereid_int(7);
+        assert_ok(nereid_run(f, NULL, one, args, 2 + n, &error));
+        assert_int_equal(out[1], n ? 17 : 0);
+        nereid_function_free(f);
+      }
+    nereid_arg items[] = {nereid_int(4), nereid_int(6)};
+    nereid_arg named[] = {nereid_pointer(out, NEREID_I32),
+                          nereid_int(10),
+                          {.kind = NEREID_ARG_TUPLE, .name = "args", .item_count = 2, .items = items}};
+    assert_ok(nereid_launch(d, NULL, m, "sums", one, named, 3, NULL, &error));
+    assert_memory_equal(out, ((int32_t[]){2, 14, 16}), 12);
+    nereid_arg shape[] = {nereid_pointer(out, NEREID_I32), nereid_int(4), nereid_constexpr("3")};
+    assert_ok(nereid_launch(d, NULL, m, "shape", one, shape, 3, NULL, &error));
+    assert_memory_equal(out, ((int32_t[]){3, 3, 3, 3}), 16);
+    named[2] = nereid_named(nereid_int(4), "args");
+    nereid_error *refused = NULL;
+    assert_int_equal(nereid_launch(d, NULL, m, "sums", one, named, 3, NULL, &refused), NEREID_BAD_ARGUMENT);
+    assert_non_null(strstr(nereid_error_text(refused), "'args' of kernel 'sums' stands for several arguments"));
+    nereid_error_free(refused);
+    nereid_module_free(m);
+    nereid_device_close(d);
+  }
+}
+
 static void test_descriptor(void **state) {
   for (int k = 0; k < DEVICE_COUNT; k++) {
     nereid_device *d = kit_device(devices[k]);
@@ -606,6 +660,7 @@ int main(void) {
       cmocka_unit_test(test_devices),    cmocka_unit_test(test_memory),          cmocka_unit_test(test_types), cmocka_unit_test(test_fp8_bits),
       cmocka_unit_test(test_module),     cmocka_unit_test(test_add),             cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_named_tuple),
+      cmocka_unit_test(test_rest),
       cmocka_unit_test(test_descriptor), cmocka_unit_test(test_specializations), cmocka_unit_test(test_function),
       cmocka_unit_test(test_heuristics), cmocka_unit_test(test_grids), cmocka_unit_test(test_print_and_assert),
       cmocka_unit_test(test_inspect),    cmocka_unit_test(test_eval),            cmocka_unit_test(test_step),

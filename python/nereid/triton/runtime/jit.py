@@ -423,6 +423,9 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
                 raise AssertionError(f"{name} option is deprecated; the current one will be used")
             if name not in Options.__dataclass_fields__ and not (name in AMD_OPTIONS and _on_cpu(device)):
                 raise KeyError("Keyword argument %s was specified but unrecognised" % name)
+        for p in self.signature.parameters.values():
+            if p.kind is inspect.Parameter.VAR_POSITIONAL:  # Triton 3.6 binds no such name; 3.8 does
+                raise NameError(f"{p.name} is not defined: kernels of Triton 3.6 have no *{p.name}")
         options = {k: v for k, v in options.items() if k not in AMD_OPTIONS}
         self.cache_key  # raises where a function that it calls was compiled with another value of a global
         options["debug"] = bool(options.get("debug", self.debug) or knobs.runtime.debug)
