@@ -342,8 +342,7 @@ static int check_results(Bench *b, nereid_device *d, const Plan *p, const Words 
 static int run_size(Bench *b, nereid_device *d, const Plan *p, const char *size, double x, Table *t) {
   Words variables = {0};
   char *bytes = format_string("bytes=%lld", (long long)b->bytes);
-  bool good = words_add(&variables, bytes) && (!*size || words_add(&variables, size)),
-       other[MAX_CASES] = {false};
+  bool good = words_add(&variables, bytes) && (!*size || words_add(&variables, size)), other[MAX_CASES] = {false};
   free(bytes);
   Case *cases = calloc(MAX_CASES, sizeof *cases);
   Row *rows = calloc(MAX_CASES, sizeof *rows);

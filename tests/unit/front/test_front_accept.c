@@ -120,8 +120,8 @@ static void tuples_are_compared_as_lists(void **state) {
   (void)state;
   static const char *const asserted[] = {
       "(1, 2) == [1, 2]",         "(1, 2, 4) == TABLE", "(1, 2) != (1, 3)", "(n, 2) == (n, 2)",
-      "(1, n) != (2, f)",         "(1, n) != (1,)",       "TABLE != 1",       "tl.int32 != (1, 2)",
-      "((1, 2), n) != ((1,), f)", "x.dtype != (1, 2)",    "N != TABLE",
+      "(1, n) != (2, f)",         "(1, n) != (1,)",     "TABLE != 1",       "tl.int32 != (1, 2)",
+      "((1, 2), n) != ((1,), f)", "x.dtype != (1, 2)",  "N != TABLE",
   };
   for (size_t i = 0; i < sizeof asserted / sizeof *asserted; i++) {
     char line[300];
