@@ -29,7 +29,6 @@ enum Tag {
 
 void call_begin(Call *c, bool real) {
   c->word_count = c->object_count = c->owned_count = c->block_count = c->buffer_count = 0;
-  c->full = false;
   c->where = -1;
   c->real = real;
   memset(c->read_only, 0, sizeof c->read_only);
@@ -65,6 +64,8 @@ void call_end(Call *c) {
   for (int i = 0; i < c->buffer_count; i++) release_buffer(c->buffers[i]), free(c->buffers[i]);
   c->owned_count = c->block_count = c->buffer_count = 0;
 }
+
+static void set_read_only(Call *c, int index) { c->read_only[index / 64] |= 1ull << index % 64; }
 
 static bool too_many(void) {
   PyErr_SetString(PyExc_TypeError, "the arguments of one launch hold too many tuples, objects or constexprs");
@@ -317,7 +318,7 @@ static bool add_cuda_interface(Call *c, const ParamInfo *p, int index, PyObject 
   bool good = first && second && type && PyUnicode_Check(type);
   if (!good && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: typestr is no string");
   uint64_t address = good ? PyLong_AsUnsignedLongLong(first) : 0;
-  if (good && PyObject_IsTrue(second) == 1 && index < 64) c->read_only[index] = true;
+  if (good && PyObject_IsTrue(second) == 1) set_read_only(c, index);
   PyObject *bytes = good ? PyUnicode_AsASCIIString(type) : NULL;
   good = bytes && !PyErr_Occurred();
   if (good) {
@@ -366,7 +367,7 @@ static int add_buffer(Call *c, const ParamInfo *p, int index, PyObject *o, bool 
   c->buffers[c->buffer_count++] = b;
   nereid_dtype t;
   if (!buffer_dtype(b->format, b->itemsize, &t)) return unknown_type(p, b->format ? b->format : "") ? 1 : -1;
-  if (index < 64) c->read_only[index] = b->readonly;
+  if (b->readonly) set_read_only(c, index);
   if (!place(c, p, 0) || !add_pointer(c, p, (uint64_t)(uintptr_t)b->buf, t, out)) return -1;
   out->bytes = b->len;
   return 1;

@@ -76,8 +76,8 @@ static void take_constexprs(nereid_arg *now, const nereid_arg *then, const bool 
 }
 
 static bool check_writable(const Launcher *l, const Function *f, const Call *c) {
-  for (int i = 0; i < l->param_count && i < 64; i++)
-    if (c->read_only[i] && f->writes[i]) {
+  for (int i = 0; i < l->param_count; i++)
+    if (c->read_only[i / 64] >> i % 64 & 1 && f->writes[i]) {
       PyErr_Format(PyExc_ValueError, "array argument '%U' is read-only, and the kernel writes it", l->params[i].name);
       return false;
     }

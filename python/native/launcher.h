@@ -4,7 +4,7 @@
 
 #include "native.h"
 
-enum { MAX_PARAMS = 128, MAX_OPTIONS = 16, FAST_PARAMS = 32 };
+enum { MAX_OPTIONS = 16, FAST_PARAMS = 32 };
 
 typedef struct Entry {
   struct Entry *next;

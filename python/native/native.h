@@ -94,20 +94,20 @@ typedef struct ParamInfo {
   nereid_dtype dtype;
 } ParamInfo;
 
-enum { KEY_WORDS = 96, KEY_OBJECTS = 32 };
+/* A key has up to two words an argument; tuples, options and the device take some more. */
+enum { MAX_PARAMS = 512, KEY_WORDS = 2 * MAX_PARAMS + 256, KEY_OBJECTS = MAX_PARAMS };
 /* One call's arguments: what nereid_run takes, and what distinguishes specializations. Objects are borrowed from the
  * caller's arguments, but for those in `owned`. */
 typedef struct Call {
   int word_count, object_count, owned_count, block_count, buffer_count;
-  bool full;         /* more than there is room for */
   signed char where; /* -1: no array seen yet; 0 on the host, 1 in CUDA memory */
   bool real;         /* false: nothing will run, so that arrays may be stand-ins */
   uint64_t words[KEY_WORDS];
   PyObject *objects[KEY_OBJECTS]; /* constexprs that a word cannot stand for: compared by == */
   PyObject *owned[KEY_OBJECTS];
-  void *blocks[KEY_OBJECTS];  /* malloc'ed: items of tuples */
-  void *buffers[KEY_OBJECTS]; /* Py_buffers that are held */
-  bool read_only[64];         /* by parameter: the array may not be written */
+  void *blocks[KEY_OBJECTS];           /* malloc'ed: items of tuples */
+  void *buffers[KEY_OBJECTS];          /* Py_buffers that are held */
+  uint64_t read_only[MAX_PARAMS / 64]; /* a bit a parameter: the array may not be written */
 } Call;
 void call_begin(Call *c, bool real);
 void call_end(Call *c);

@@ -7,6 +7,7 @@ import linecache
 import mmap
 import os
 import pickle
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -327,6 +328,26 @@ class BadInput(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "'out_ptr' is read-only, and the kernel writes it"):
             add[(1,)](out, out, view, 64, BLOCK=64)
 
+    def test_many_parameters(self):
+        sizes = [f"n{i}" for i in range(200)]
+        text = "\n".join([
+            "import nereid.triton as triton", "import nereid.triton.language as tl", "@triton.jit",
+            "def many(first_ptr, " + ", ".join(f"{n}: tl.constexpr" for n in sizes) + ", out_ptr):",
+            "    tl.store(out_ptr, tl.load(first_ptr) + " + " + ".join(sizes) + ")"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "many.py")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            scope = runpy.run_path(path)
+            out, values = zeros(1, "i"), list(range(200))
+            scope["many"][(1,)](array.array("i", [7]), *values, out)
+            self.assertEqual(out[0], 7 + sum(values))
+            values[199] = 0
+            scope["many"][(1,)](array.array("i", [7]), *values, out)
+            self.assertEqual(out[0], 7 + sum(values))
+            with self.assertRaisesRegex(ValueError, "'out_ptr' is read-only, and the kernel writes it"):
+                scope["many"][(1,)](array.array("i", [7]), *values, memoryview(bytes(4)).cast("i"))
+
     def test_empty(self):
         empty = zeros(0)
         add[(1,)](empty, empty, empty, 0, BLOCK=64)
@@ -385,7 +406,7 @@ class BadInput(unittest.TestCase):
             with self.assertRaises((TypeError, KeyError), msg=row):
                 fill[(1,)](array_like, 1.0)
         nested = 1
-        for _ in range(50):
+        for _ in range(600):
             nested = nested,
         with self.assertRaisesRegex(TypeError, "too many tuples"):
             fill[(1,)](out, nested)
