@@ -35,10 +35,8 @@ class Recorder:
         kind = type(v).__name__
         if kind == "constexpr":
             return self.constant(v.value)
-        if v is None or isinstance(v, (bool, int, str)):
+        if v is None or isinstance(v, (bool, int, float, str)):
             return v
-        if isinstance(v, float):
-            return v if v - v == 0 else repr(v)
         if isinstance(v, (tuple, list)):
             return [self.constant(x) for x in v]
         if kind in ("dtype", "pointer_type"):
@@ -132,7 +130,7 @@ class Recorder:
         names = self.free_names(fn)
         if names:
             row["names"] = names
-        text = json.dumps(row, separators=(",", ":"), allow_nan=False, default=str)
+        text = json.dumps(row, separators=(",", ":"), default=str)  # NaN and Infinity as Python writes them
         places, place = self.rows.setdefault(text, {}), self.place()
         places[place] = places.get(place, 0) + 1
 

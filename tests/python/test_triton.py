@@ -577,6 +577,46 @@ class Processes(unittest.TestCase):
                 self.assertIn("launched at program.py:18", p.stdout)
                 self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
 
+    def test_recorder_writes_values_that_are_not_finite(self):
+        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+        with tempfile.TemporaryDirectory() as folder:
+            log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
+            with open(script, "w") as f:
+                f.write(textwrap.dedent("""
+                    import array
+                    import triton
+                    import triton.language as tl
+
+                    @triton.jit
+                    def clamped(out_ptr, low, high, NONE: tl.constexpr, FIRST: tl.constexpr):
+                        x = tl.full([16], FIRST, tl.float32)
+                        tl.static_assert(NONE != NONE)
+                        tl.store(out_ptr + tl.arange(0, 16), tl.minimum(tl.maximum(x, low), high))
+
+                    class Tensor:
+                        dtype, shape = tl.float32, (16,)
+                        room = array.array("f", [0.0] * 16)
+                        def data_ptr(self): return self.room.buffer_info()[0]
+                        def stride(self): return (1,)
+
+                    out = Tensor()
+                    clamped[(1,)](out, -1.5, float("inf"), float("nan"), float("-inf"))
+                    assert list(out.room) == [-1.5] * 16, out.room
+                """))
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
+                               capture_output=True, text=True, timeout=120)
+            self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+            with open(log) as f:
+                row = json.loads(f.read())
+            self.assertEqual(row["args"][2], {"name": "high", "float": float("inf")})
+            self.assertNotEqual(row["args"][3]["constexpr"], row["args"][3]["constexpr"])
+            self.assertEqual(row["args"][4]["constexpr"], float("-inf"))
+            if os.path.exists(nereid_command):
+                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+                                   timeout=120)
+                self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+                self.assertIn("1 ran and agreed", p.stdout)
+
     def test_a_free_threaded_build(self):
         status, said = run("""
             import sysconfig
