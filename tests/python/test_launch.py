@@ -2,6 +2,7 @@
 import array
 import collections
 import ctypes
+import functools
 import gc
 import linecache
 import mmap
@@ -152,6 +153,33 @@ class Launches(unittest.TestCase):
         self.assertEqual(out[0], 52 + 8)
         self.assertIn((5, 2), calls)
         self.assertEqual(folded(3), 31)
+
+    def test_functions_that_a_constexpr_holds(self):
+        @tl.constexpr
+        def wider(dtype):
+            return tl.int64 if dtype.is_int() else tl.float32
+
+        scaled = tl.constexpr(functools.partial(lambda n, by: n * by, by=3))
+
+        def plain(n):
+            return n + 1
+
+        @triton.jit
+        def kernel(x_ptr, out_ptr, N: tl.constexpr, F: tl.constexpr):
+            T: tl.constexpr = wider(x_ptr.type.element_ty)
+            tl.static_assert(T == tl.int64)
+            tl.store(out_ptr, tl.load(x_ptr).to(T) * scaled(N) + F(N))
+
+        @triton.jit
+        def refused(out_ptr):
+            tl.store(out_ptr, plain(4))
+
+        x, out = zeros(1, "i"), zeros(1, "q")
+        x[0] = 7
+        kernel[(1,)](x, out, 5, plain)
+        self.assertEqual(out[0], 7 * 15 + 6)
+        with self.assertRaisesRegex(RuntimeError, "Unsupported function referenced"):
+            refused[(1,)](out)
 
     def test_tuples(self):
         Pair = collections.namedtuple("Pair", "first second")

@@ -3,6 +3,7 @@ annotations are what Python says they are. The other half is native/names.c."""
 import builtins
 import copy
 import enum
+import functools
 import inspect
 import math
 import types
@@ -156,9 +157,15 @@ def _describe_class(o):
     return "other", f"class {o.__name__}"
 
 
+# Kernels call one that tl.constexpr() holds, as they call a constexpr function.
+_PYTHON_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
+
+
 def describe(o):
     """What an object is that is no plain value: a tuple as native/names.c has it."""
     if isinstance(o, core.constexpr):
+        if isinstance(o.value, _PYTHON_FUNCTIONS) and not _library_name(o.value):
+            return "function", getattr(o.value, "__name__", "function")
         return "constexpr", o.value
     if isinstance(o, core.dtype) and not o.is_block() and o.name != "void":
         return "type", type_name(o)
