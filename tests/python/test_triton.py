@@ -311,6 +311,33 @@ class Interface(unittest.TestCase):
         data = json.loads(seen[0]["compile"]["specialization_data"])
         self.assertEqual(data["signature"]["out_ptr"], "*fp32")
 
+    def test_names_that_triton_keeps_for_itself(self):
+        from nereid.triton.language import standard
+        from nereid.triton.language.standard import _elementwise_max, _is_power_of_two, _log2, _sum_combine
+
+        @triton.jit
+        def kernel(out_ptr, N: tl.constexpr):
+            x = tl.arange(0, N)
+            n: tl.constexpr = _log2(x.shape[0])
+            tl.static_assert(_is_power_of_two(N))
+            tl.store(out_ptr, tl.reduce(x, 0, _sum_combine) + n)
+            tl.store(out_ptr + 1, tl.reduce(x, 0, _elementwise_max) + standard._log2(N))
+
+        @triton.jit
+        def known(out_ptr, F: tl.constexpr):
+            tl.static_assert(F is not None)
+            tl.store(out_ptr, 1)
+
+        out = zeros(2, "i")
+        kernel[(1,)](out, 16)
+        self.assertEqual(list(out), [120 + 4, 15 + 4])
+        self.assertEqual([_log2(n) for n in (0, 1, 2, 17)], [0, 0, 1, 4])
+        self.assertEqual([_is_power_of_two(n) for n in (0, 1, 2, 17)], [False, True, True, False])
+        names = [n for n in vars(standard) if n.startswith("_") and not n.startswith("__")]
+        self.assertEqual(len(names), 19)
+        for name in names:
+            known[(1,)](out, getattr(standard, name))  # the compiler knows it, too
+
 
 class Profiles(unittest.TestCase):
     def test_proton(self):
