@@ -127,7 +127,7 @@ typedef struct FromLog {
 } FromLog;
 
 static nereid_module *find_module(FromLog *f, const char *file, char *why, size_t size) {
-  char *path = format_string("%s/%s", f->root, file);
+  char *path = replay_path(f->root, file);
   for (int i = 0; i < f->module_count; i++)
     if (path && !strcmp(f->modules[i].path, path)) return free(path), f->modules[i].module;
   Module *more = realloc(f->modules, sizeof *more * (size_t)(f->module_count + 1));

@@ -34,6 +34,7 @@ extern const char *const replay_state_names[REPLAY_STATE_COUNT];
 bool replay_argument(const Json *a, int i, nereid_arg *arg, char **text, char *why, size_t size);
 /* A recorded constant as Python text, malloc'ed; "triton_dtype:fp16" of a type. NULL: it has no such text. */
 char *replay_constant(const Json *v);
+char *replay_path(const char *root, const char *file);       /* where a row's file is; to be freed */
 bool replay_dims(const Json *list, int64_t *out, int *rank); /* up to MAX_DIMS */
 
 /* One process's own devices. */

@@ -51,6 +51,10 @@ static char *dtype_text(const char *name) {
   return format_string("triton.language.%s", name);
 }
 
+char *replay_path(const char *root, const char *file) {
+  return *file == '/' ? format_string("%s", file) : format_string("%s/%s", root, file);
+}
+
 bool replay_dims(const Json *list, int64_t *out, int *rank) {
   *rank = 0;
   for (const Json *d = list ? list->first : NULL; d; d = d->next) {

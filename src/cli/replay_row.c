@@ -423,7 +423,7 @@ static ReplayState do_row(Replayer *r, Row *row) {
     if (!make_arg(row, i, a)) return REPLAY_COMPILE_FAILED;
   row->grid[0] = row->grid[1] = row->grid[2] = 1, i = 0;
   for (const Json *g = grid ? grid->first : NULL; g && i < 3; g = g->next) row->grid[i++] = g->i;
-  char *path = format_string("%s/%s", r->options->root, json_get_text(row->json, "file", ""));
+  char *path = replay_path(r->options->root, json_get_text(row->json, "file", ""));
   bool good = path && recorded_names(row, &r->options->defines);
   nereid_status status = good ? defines_load(&row->names, path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
   free(path);

@@ -604,10 +604,12 @@ class Processes(unittest.TestCase):
                 self.assertIn("launched at program.py:18", p.stdout)
                 self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
 
-    def test_recorder_writes_values_that_are_not_finite(self):
+    def test_recorder_writes_values_that_are_not_finite_and_files_elsewhere(self):
         nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         with tempfile.TemporaryDirectory() as folder:
             log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
+            root = os.path.join(folder, "root")  # the program stands outside of it
+            os.mkdir(root)
             with open(script, "w") as f:
                 f.write(textwrap.dedent("""
                     import array
@@ -630,16 +632,17 @@ class Processes(unittest.TestCase):
                     clamped[(1,)](out, -1.5, float("inf"), float("nan"), float("-inf"))
                     assert list(out.room) == [-1.5] * 16, out.room
                 """))
-            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", root, script],
                                capture_output=True, text=True, timeout=120)
             self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
             with open(log) as f:
                 row = json.loads(f.read())
+            self.assertEqual(row["file"], os.path.abspath(script))
             self.assertEqual(row["args"][2], {"name": "high", "float": float("inf")})
             self.assertNotEqual(row["args"][3]["constexpr"], row["args"][3]["constexpr"])
             self.assertEqual(row["args"][4]["constexpr"], float("-inf"))
             if os.path.exists(nereid_command):
-                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+                p = subprocess.run([nereid_command, "replay", log, "--root", root], capture_output=True, text=True,
                                    timeout=120)
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
                 self.assertIn("1 ran and agreed", p.stdout)
