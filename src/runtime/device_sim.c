@@ -424,6 +424,7 @@ static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, v
                   .tensor_maps = true,
                   .apart = true,
                   .without = gpu_without(s->without, &wrong)};
+  if (s->lists_programs) o.without |= gpu_without("heavy_first", &wrong); /* the list has the kernel's own numbers */
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
   s->info.tf32_chain = gpu_tf32_chain(func, &o);
@@ -498,6 +499,7 @@ const DeviceKind device_sim = {
     .launch = sim_launch,
     .plan_fit = sim_plan_fit,
     .synchronize = sim_synchronize,
+    .lists_programs = true,
 };
 
 const Compiler compiler_sim = {.kind = &device_sim, .optimizes = true, .compile = sim_compile};

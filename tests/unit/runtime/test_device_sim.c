@@ -74,6 +74,14 @@ static const char kernels[] =
     "    tl.store(x + tl.program_id(0) + 3 * tl.program_id(1), 1.0 + tl.program_id(0))\n"
     "\n"
     "@triton.jit\n"
+    "def growing(x, n):\n"
+    "    p = tl.program_id(0)\n"
+    "    sum = 0.0\n"
+    "    for i in range(0, (p + 1) * 2):\n"
+    "        sum += 1.0\n"
+    "    tl.store(x + p, sum)\n"
+    "\n"
+    "@triton.jit\n"
     "def total(x, n):\n"
     "    tl.atomic_add(x, tl.sum(tl.load(x + 1 + tl.arange(0, 32))))\n";
 
@@ -228,6 +236,21 @@ static void test_programs(void **state) {
   s.x = all, s.options = (nereid_options){0};
   assert_int_equal(run(&s, &got, &err), NEREID_OK);
   for (int i = 0; i < 64; i++) assert_true(all[i] == (i < 6 ? 1 + i % 3 : 0));
+
+  /* The programs that are listed run, also where those with more to do would begin first. */
+  float longer[64] = {0}, same[64] = {0};
+  s = (Setup){.device = "sim",
+              .kernel = "growing",
+              .grid = {6, 1, 1},
+              .n = 2,
+              .warps = 1,
+              .x = longer,
+              .options = {.no_sanitize_overflow = true}};
+  assert_int_equal(run(&s, &got, &err), NEREID_OK);
+  for (int i = 0; i < 64; i++) assert_true(longer[i] == (i < 6 ? 2 * (i + 1) : 0));
+  s.x = same, s.options = (nereid_options){.programs = listed, .program_count = 3, .no_sanitize_overflow = true};
+  assert_int_equal(run(&s, &got, &err), NEREID_OK);
+  for (int i = 0; i < 64; i++) assert_true(same[i] == (i == 0 || i == 4 || i == 5 ? 2 * (i + 1) : 0));
 }
 
 /* Blocks run at the same time; what they add to one place all arrives. */
