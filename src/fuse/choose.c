@@ -16,31 +16,6 @@ static const double library_gain = 0.95, tile_gain = 0.97;
 
 /* ---- what decides ------------------------------------------------------------------------------------------------ */
 
-static bool is_word(char c) { return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_'; }
-
-/* A kernel's text with its variables numbered, and without comments: that of two layers of a model is the same. */
-static void put_unnamed(Buf *out, const char *text) {
-  Map *numbers = map_create(out->arena, true);
-  for (const char *s = text; *s;) {
-    if (*s == '#') {
-      s += strcspn(s, "\n");
-      continue;
-    }
-    size_t n = 0;
-    while (is_word(s[n])) n++;
-    bool variable = n && (*s < '0' || *s > '9') && s[n] != '(' && (s == text || s[-1] != '.');
-    if (!variable) {
-      buf_write(out, s, n ? n : 1);
-      s += n ? n : 1;
-      continue;
-    }
-    intptr_t known = (intptr_t)map_get_n(numbers, s, n);
-    if (!known) map_put_n(numbers, s, n, (void *)(known = map_count(numbers) + 1));
-    buf_printf(out, "v%d", (int)known);
-    s += n;
-  }
-}
-
 static void put_matrix(Buf *out, const FuseMatrix *m) {
   buf_printf(out, "%d %s %s %s\n", m->across, m->first->text, m->lead->text, m->batch->text);
 }
@@ -63,7 +38,7 @@ static const char *key_of(const Race *r, const int64_t size[4]) {
   for (int i = 0; i < r->n; i++) buf_printf(&b, "%d ", r->at[i].library);
   const FuseKernel *k = p->kernels.at[0];
   for (int i = 0; i < k->buffer_count; i++) buf_printf(&b, "%s ", dtype_name(k->buffers[i]->dtype));
-  put_unnamed(&b, k->text);
+  fuse_unnamed(&b, k->text);
   return b.at;
 }
 

@@ -92,7 +92,7 @@ typedef struct FuseLibrary {
 
 typedef struct FuseKernel {
   const char *name; /* of the function */
-  const char *text; /* its source */
+  const char *text; /* its source; NULL: that of an earlier kernel of this name */
   int buffer_count;
   Tensor **buffers; /* its pointer arguments, in order: inputs of the graph and stored tensors */
   /* of each: the place where elements are read and written, as text; NULL: none is, or at several places */
@@ -112,6 +112,7 @@ typedef struct FuseKernel {
   int member_count;
   Tensor **members;           /* operations that it computes, for --explain */
   int num_warps;              /* 0: the default */
+  bool repeats;               /* an earlier kernel is the same function, with the same constants */
   const char *notes;          /* lines for --explain: which reductions were merged, and why not; or NULL */
   const FuseLibrary *library; /* a library does it: buffers are a, b and the product; text is a comment. NULL: not */
   const Tensor *convolution;  /* likewise: buffers are its two operands and itself */
@@ -157,6 +158,9 @@ typedef struct FuseOptions {
   FuseProducts products;
 } FuseOptions;
 FusePlan *fuse_plan(Graph *g, const FuseOptions *o);
+/* share.c: a kernel's text without comments, its own names numbered; kernels alike get the first's name */
+void fuse_unnamed(Buf *out, const char *text);
+void fuse_share(FusePlan *p);
 /* text.c: the file; a function that kernels call is in it where one of them says so */
 const char *fuse_text(const FusePlan *p);
 void fuse_need_helper(const FusePlan *p, const char *name);

@@ -51,6 +51,7 @@ FusePlan *fuse_plan(Graph *g, const FuseOptions *o) {
     if ((*groups)->kind == FUSE_PRODUCT) product_add(p, *groups);
     else vec_push(a, &p->kernels, (*groups)->beside ? kernel_beside(p, *groups, kernel_of) : kernel_of(p, *groups));
   }
+  fuse_share(p);
   p->text = fuse_text(p);
   return p;
 }

@@ -26,7 +26,7 @@ nereid_status step_make(FuseStep *s, const FuseKernel *k, const int64_t *symbols
 nereid_status step_compile(FuseStep *s, nereid_device *d, nereid_module *m,
                            nereid_error **error); /* for these addresses */
 bool step_is_stale(const FuseStep *s);            /* it was compiled for others */
-/* All at once, on all processors. */
+/* compile.c: all at once, on all processors. */
 nereid_status steps_compile(FuseStep *steps, int n, nereid_device *d, nereid_module *m, nereid_error **error);
 /* A library's convolution gets ready, for these addresses. */
 nereid_status step_plan(FuseStep *s, Dnn *dnn, nereid_error **error);

@@ -82,37 +82,6 @@ nereid_status step_compile(FuseStep *s, nereid_device *d, nereid_module *m, nere
   return status;
 }
 
-typedef struct Steps {
-  FuseStep *at;
-  nereid_device *device;
-  nereid_module *module;
-} Steps;
-
-static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
-  const Steps *s = arg;
-  for (int64_t i = begin; i < end; i++)
-    s->at[i].status = step_compile(&s->at[i], s->device, s->module, &s->at[i].error);
-}
-
-nereid_status steps_compile(FuseStep *steps, int n, nereid_device *d, nereid_module *m, nereid_error **error) {
-  Steps all = {steps, d, m};
-  Pool *pool = n > 1 ? pool_create(0) : NULL;
-  if (pool) pool_run(pool, n, 1, compile_some, &all);
-  else compile_some(&all, 0, n, 0);
-  pool_destroy(pool);
-  nereid_status status = NEREID_OK;
-  for (int i = 0; i < n; i++) {
-    nereid_error *own = steps[i].error;
-    steps[i].error = NULL;
-    if (steps[i].status && !status) {
-      status = steps[i].status;
-      if (error) *error = own;
-      else nereid_error_free(own);
-    } else nereid_error_free(own);
-  }
-  return status;
-}
-
 nereid_status step_run(const FuseStep *s, Blas *blas, nereid_stream *stream, nereid_error **error) {
   if (s->plan) return dnn_run(s->plan, stream, s->args[0].pointer, s->args[1].pointer, s->args[2].pointer, error);
   if (!s->kernel->library) return nereid_run(s->function, stream, s->grid, s->args, s->arg_count, error);

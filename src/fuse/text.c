@@ -51,6 +51,7 @@ const char *fuse_text(const FusePlan *p) {
   buf_puts(&text, head);
   for (int i = 0; i < HELPERS; i++)
     if (p->helpers >> i & 1) buf_printf(&text, "\n\n@triton.jit\n%s", helpers[i].text);
-  for (int i = 0; i < p->kernels.n; i++) buf_printf(&text, "\n\n%s", p->kernels.at[i]->text);
+  for (int i = 0; i < p->kernels.n; i++)
+    if (p->kernels.at[i]->text) buf_printf(&text, "\n\n%s", p->kernels.at[i]->text);
   return text.at;
 }
