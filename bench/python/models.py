@@ -2,15 +2,25 @@
 """Training steps of models with random weights, by torch.compile: right beside eager, cold compile, time of a step.
 
     PYTHONPATH=build/python python3 bench/python/models.py [--device cuda] [--backends aot_eager,nereid] [MODEL...]
+    PYTHONPATH=build/python python3 bench/python/models.py --cold 2 [--device cuda] [MODEL...]
 
 A line of JSON for each backend: the seconds of the first step, the largest difference of outputs and of gradients from
 eager's over the largest value, the median time of a step (on a CPU the least; all backends in turn), and what PyTorch
 ran. Needs transformers.
+
+--cold N: only the first step, N times in a process of its own for each backend, without anything cached. A line for each
+model: the least wall time, the processor seconds of the process and of those that it started, and of backends but
+aot_eager, which is Dynamo and AOTAutograd alone, how many times its wall time.
 """
 import argparse
 import copy
 import json
+import os
+import resource
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 
@@ -63,13 +73,17 @@ def difference(got, want):
     return max((g.double() - w.double()).abs().max().item() for g, w in zip(got, want)) / scale
 
 
+def prepare(name, device):
+    torch.manual_seed(0)
+    batch = dict(batch=8, tokens=512) if device == "cuda" else {}
+    model, inputs = MODELS[name](768 if device == "cuda" else 256, **batch)
+    model = without_dropout(model).to(device).train()
+    return model, {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+
+
 def measure(name, args):
     wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
-    torch.manual_seed(0)
-    batch = dict(batch=8, tokens=512) if args.device == "cuda" else {}
-    eager, inputs = MODELS[name](768 if args.device == "cuda" else 256, **batch)
-    eager = without_dropout(eager).to(args.device).train()
-    inputs = {k: v.to(args.device) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+    eager, inputs = prepare(name, args.device)
     models, rows = {"eager": eager}, {"eager": {}}
     want = step(eager, inputs)
     grads = {n: p.grad.clone() for n, p in eager.named_parameters() if p.grad is not None}
@@ -99,15 +113,60 @@ def measure(name, args):
         print(json.dumps({"model": name, "backend": b, **row, "step_ms": round(typical(times[b]), 3)}))
 
 
+def processor_seconds():
+    return [round(u.ru_utime + u.ru_stime, 2) for u in
+            (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))]
+
+
+def first_step(name, backend, device):
+    """In a process of its own."""
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    model, inputs = prepare(name, device)
+    step(model, inputs)  # PyTorch's own libraries are loaded
+    compiled = torch.compile(model, backend=nereid.torch_backend if backend == "nereid" else backend)
+    wait()
+    before, start = processor_seconds(), time.perf_counter()
+    step(compiled, inputs)
+    wait()
+    wall = time.perf_counter() - start
+    own, children = (b - a for a, b in zip(before, processor_seconds()))
+    print(json.dumps({"wall_s": round(wall, 2), "own_s": round(own, 2), "children_s": round(children, 2)}))
+
+
+def measure_cold(name, args):
+    best = {}
+    for _ in range(args.cold):
+        for backend in args.backends.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                caches = {k: os.path.join(folder, k) for k in ("NEREID_CACHE_DIR", "TRITON_CACHE_DIR",
+                                                               "TORCHINDUCTOR_CACHE_DIR")}
+                p = subprocess.run([sys.executable, __file__, name, "--device", args.device, "--first-step", backend],
+                                   env={**os.environ, **caches}, stdout=subprocess.PIPE, text=True, check=True)
+            row = json.loads(p.stdout.splitlines()[-1])
+            best[backend] = min(best.get(backend, row), row, key=lambda r: r["wall_s"])
+    for backend, row in best.items():
+        if backend != "aot_eager" and "aot_eager" in best:
+            row["times"] = round(row["wall_s"] / best["aot_eager"]["wall_s"], 2)
+    print(json.dumps({"model": name, **best}), flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
     p.add_argument("--device", default="cpu")
-    p.add_argument("--backends", default="aot_eager,nereid,inductor")
+    p.add_argument("--backends", help="aot_eager,nereid, and but for --cold inductor")
     p.add_argument("--repeat", type=int, default=20)
+    p.add_argument("--cold", type=int, metavar="N")
+    p.add_argument("--first-step", metavar="BACKEND", help=argparse.SUPPRESS)
     args = p.parse_args()
+    args.backends = args.backends or "aot_eager,nereid" + ("" if args.cold else ",inductor")
     for name in args.models:
-        measure(name, args)
+        if args.first_step:
+            first_step(name, args.first_step, args.device)
+        elif args.cold:
+            measure_cold(name, args)
+        else:
+            measure(name, args)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ A graph is cut into groups (_partition.py). What is not known of it (an operatio
 them; each reason is named once, as a warning. The runs of groups and operations in order are a Python function that is
 written for the graph: `source` of what compile_graph gives.
 """
+import contextlib
 import functools
 import os
 import tempfile
@@ -19,7 +20,7 @@ from ._partition import (COPY, Group, Refused, Rules, _SEED, _hints, expression,
 
 MOST_SHAPES = 64  # programs of one group whose sizes the reader's polynomials cannot express
 _named = set()
-_compiling = ThreadPoolExecutor(1, "nereid-compile")
+_compiling = ThreadPoolExecutor(2, "nereid-compile")  # a graph, and its backward graph
 
 
 def _say_once(reason):
@@ -378,6 +379,15 @@ def _products(mode, options):
     return PRODUCTS[name]
 
 
+def _backward_at_once():
+    """The backward graph is given to us with the forward one, and not when it first runs: its kernels are compiled
+    while the forward graph runs, or waits for its own."""
+    from torch._functorch import config
+    if hasattr(config, "force_non_lazy_backward_lowering"):
+        return config.patch(force_non_lazy_backward_lowering=True)
+    return contextlib.nullcontext()
+
+
 def backend(gm, example_inputs, mode=None, options=None, **unused):
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
@@ -388,6 +398,7 @@ def backend(gm, example_inputs, mode=None, options=None, **unused):
         pools = (torch.ops.aten.max_pool2d_with_indices, torch.ops.aten.max_pool3d_with_indices)
         return {op: f for op, f in select_decomp_table().items() if getattr(op, "overloadpacket", op) not in pools}
     compiler = functools.partial(compile_graph, products=_products(mode, options))
-    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions,
-                        partition_fn=min_cut_rematerialization_partition,
-                        keep_inference_input_mutations=True)(gm, example_inputs)
+    with _backward_at_once():
+        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions,
+                            partition_fn=min_cut_rematerialization_partition,
+                            keep_inference_input_mutations=True)(gm, example_inputs)

@@ -151,6 +151,24 @@ class Torch(unittest.TestCase):
         for b, want in zip(model.buffers(), other.buffers()):
             torch.testing.assert_close(b, want)
 
+    def test_the_backward_graph_comes_with_the_forward_one(self):
+        """So that its kernels are compiled while the forward graph runs, and not before the first backward."""
+        made, create = [], nereid._dynamo._Program.__init__
+
+        def watched(self, *args):
+            create(self, *args)
+            made.append(self)
+
+        model = torch.nn.Sequential(torch.nn.Linear(24, 24), torch.nn.GELU(), torch.nn.Linear(24, 3))
+        nereid._dynamo._Program.__init__ = watched
+        try:
+            out = torch.compile(model, backend=nereid.torch_backend)(torch.randn(5, 24))
+            self.assertEqual(len(made), 2)
+            out.sum().backward()
+            self.assertEqual(len(made), 2)
+        finally:
+            nereid._dynamo._Program.__init__ = create
+
     def test_a_training_step_of_pools(self):
         pool, width = torch.nn.MaxPool2d(3, 2, 1), torch.rand(4, 3, 11, 12)
 
