@@ -189,6 +189,31 @@ class Interface(unittest.TestCase):
                 self.assertEqual(len(fill.device_caches[device][0]), 1)
         self.assertEqual(seen, ["fill", "fill"])
 
+    def test_a_listener(self):
+        """Is told of each compilation, and which found what was there; clearing all caches makes a launch one."""
+        told = []
+
+        @triton.jit
+        def kernel(out_ptr, value: tl.constexpr):
+            tl.store(out_ptr, value)
+
+        with triton.knobs.compilation.scope():
+            triton.knobs.compilation.listener = lambda **about: told.append(about)
+            value = int.from_bytes(os.urandom(3), "little")  # what no earlier run has left on disk
+            for _ in range(2):
+                kernel[(1,)](zeros(64), value)
+            self.assertEqual(len(told), 1)
+            kernel.device_caches.clear()
+            kernel[(1,)](zeros(64), value)
+        self.assertEqual([t["cache_hit"] for t in told], [False, True])
+        self.assertGreater(told[0]["times"].ir_initialization, 0)
+        self.assertGreater(told[0]["times"].total_lowering, 0)
+        self.assertGreater(told[1]["times"].ir_initialization, 0)
+        self.assertEqual(told[1]["times"].total_lowering + told[1]["times"].store_results, 0)
+
+    def test_the_driver_is_one(self):
+        self.assertIsInstance(triton.runtime.driver.active, triton.backends.driver.DriverBase)
+
     def test_num_ctas(self):
         src = triton.compiler.ASTSource(fill, {"out_ptr": "*fp32", "value": "fp32", "BLOCK": "constexpr"}, {"BLOCK": 64})
         kernel = triton.compile(src, target=triton.backends.compiler.GPUTarget("cuda", 90, 32),

@@ -5,6 +5,7 @@ import time
 from ... import _devices, _native
 from ..backends import Backend, backends
 from ..backends.compiler import GPUTarget
+from ..backends.driver import DriverBase
 
 
 class _HostEvent:
@@ -77,7 +78,7 @@ def _info(name):
     return next((d for d in _native.devices() if d["name"] == name), {})
 
 
-class Driver:
+class Driver(DriverBase):
     """On a machine with a GPU it is the GPU's; else the CPU's."""
 
     def __init__(self):

@@ -317,8 +317,16 @@ class _Compiled(dict):
 class _DeviceCaches(defaultdict):
     """By the device's number; PyTorch's number of a CPU is "cpu"."""
 
+    def __init__(self, forget):
+        super().__init__(lambda: (_Compiled(forget), {}, driver.active.get_current_target(), None, None))
+        self._forget = forget
+
     def __getitem__(self, device):
         return super().__getitem__(0 if device == "cpu" else device)
+
+    def clear(self):
+        super().clear()
+        self._forget()
 
 
 class JITFunction(_native.Launcher, JITCallable, KernelInterface):
@@ -339,8 +347,8 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
         self.constexprs = [p.num for p in self.params if p.is_constexpr]
         self.pre_run_hooks = []
         self.kernel = None
-        self.device_caches = _DeviceCaches(
-            lambda: (_Compiled(self._forget), {}, driver.active.get_current_target(), None, None))
+        self.device_caches = _DeviceCaches(self._forget)
+        self._compiled = set()  # hashes
         self._compile_lock = threading.Lock()
         self._native_module = None
         self._constants = {}  # name -> (value, cache key) of a constexpr that no text can say
@@ -388,7 +396,6 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
         self._native_module = None
         self._held, self._preloaded = {}, {}
         if hasattr(self, "device_caches"):
-            self._forget()
             self.device_caches.clear()
 
     def _constexpr_text(self, value):
