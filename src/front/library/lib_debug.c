@@ -90,9 +90,18 @@ static Py *call_device_assert(Front *fr, const Builtin *b, Span at, Py **args) {
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
 
+/* As Triton has it: `fp32[constexpr[16], constexpr[8]]`, `pointer<int32>[]`. */
+static const char *tensor_text(Front *fr, const Type *t) {
+  Buf b = {.arena = fr->cx->arena};
+  buf_printf(&b, "%s[", py_text(fr, py_type(fr, type_elem(fr->cx, t))));
+  for (int i = 0; i < t->rank; i++) buf_printf(&b, "%sconstexpr[%d]", i ? ", " : "", t->shape[i]);
+  buf_putc(&b, ']');
+  return b.at;
+}
+
 static const char *plain_text(Front *fr, const Py *p) {
   if (p->kind == PY_STR) return p->str.s;
-  if (p->kind == PY_TENSOR) return type_text(fr, p->value->type);
+  if (p->kind == PY_TENSOR) return tensor_text(fr, p->value->type);
   return py_text(fr, p);
 }
 

@@ -353,6 +353,11 @@ static void asserts_and_prints(void **state) {
   assert_non_null(k.c);
   assert_string_equal(k.printed, "N=16 16\n"); /* of an f-string's format Triton passes over */
   kit_free(&k);
+  k = kit_compile(K "def k(out, N: tl.constexpr):\n    at = out + tl.arange(0, N)\n"
+                    "    tl.static_print(at, out, tl.load(at), tl.full([4, 8], 0, tl.float16), tl.load(at) < 0)\n");
+  assert_string_equal(k.printed, "pointer<int32>[constexpr[16]] pointer<int32>[] int32[constexpr[16]] "
+                                 "fp16[constexpr[4], constexpr[8]] int1[constexpr[16]]\n");
+  kit_free(&k);
   kit_refuses(K "def k(out, N: tl.constexpr):\n    tl.static_assert(N > 30, f'N is {N}')\n", "N is 16");
   k = kit_compile_with(K "def k(out, n):\n    assert n > 3, 'too small'\n", &(CompileOptions){.debug = true});
   Buf b = {0};
