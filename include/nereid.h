@@ -747,6 +747,13 @@ typedef enum {
   NEREID_PRODUCTS_LIBRARY = 2,
   NEREID_PRODUCTS_KEPT = 3
 } nereid_fuse_products;
+/* How a library's convolutions have their images: AUTO as it is measured, else as a tensor of PyTorch's that is
+ * contiguous, or with the channels of a pixel side by side. Inputs and outputs of the program are row-major always. */
+typedef enum nereid_fuse_layouts {
+  NEREID_LAYOUTS_AUTO = 0,
+  NEREID_LAYOUTS_CONTIGUOUS = 1,
+  NEREID_LAYOUTS_CHANNELS_LAST = 2
+} nereid_fuse_layouts;
 typedef struct nereid_fuse_options {
   bool eager;     /* a kernel for each operation */
   bool no_online; /* a reduction that depends on another one has a loop of its own (docs/guide/fuse.md) */
@@ -760,6 +767,7 @@ typedef struct nereid_fuse_options {
    * run on every device. */
   const nereid_device *device;
   nereid_fuse_products products;
+  nereid_fuse_layouts layouts;
   uint64_t reserved[7];
 } nereid_fuse_options;
 /* Reads FUNCTION (NULL: the only one, or `forward`) of a file and plans its kernels. Parameters whose annotation says

@@ -20,8 +20,9 @@ class Info(C.Structure):
 
 class Options(C.Structure):
     _fields_ = [("eager", C.c_bool), ("no_online", C.c_bool), ("seed", C.c_uint64), ("grad", C.c_char_p), ("limits", C.c_int64 * 8),
-                ("device", C.c_void_p), ("products", C.c_int), ("reserved", C.c_uint64 * 7)]
+                ("device", C.c_void_p), ("products", C.c_int), ("layouts", C.c_int), ("reserved", C.c_uint64 * 7)]
 PRODUCTS = {"auto": 0, "own": 1, "library": 2}
+LAYOUTS = {"auto": 0, "contiguous": 1, "channels_last": 2}
 
 
 class Nereid(Base):
@@ -51,9 +52,9 @@ class Nereid(Base):
 class Fused:
     """A program on tensors that stay where they are: inputs by name, or in order."""
 
-    def __init__(self, nereid, path, function, inputs, products="auto"):
+    def __init__(self, nereid, path, function, inputs, products="auto", layouts="auto"):
         self.n, lib = nereid, nereid.lib
-        self.again = lambda products: Fused(nereid, path, function, inputs, products)
+        self.again = lambda **options: Fused(nereid, path, function, inputs, **options)
         self.fusion = C.c_void_p()
         by_name = inputs if isinstance(inputs, dict) else {}
         array = (Input * (len(by_name) + 1))()
@@ -66,7 +67,7 @@ class Fused:
                 array[i].text = repr(v).encode()
         begin = time.perf_counter()
         nereid.call("nereid_fuse", path.encode(), function.encode() if function else None, array, len(by_name),
-                    C.byref(Options(device=nereid.device, products=PRODUCTS[products])), C.byref(self.fusion))
+                    C.byref(Options(device=nereid.device, products=PRODUCTS[products], layouts=LAYOUTS[layouts])), C.byref(self.fusion))
         self.build_ms = (time.perf_counter() - begin) * 1e3
         infos = [lib.nereid_fusion_input(self.fusion, i) for i in range(lib.nereid_fusion_input_count(self.fusion))]
         self.inputs = [by_name[i.name.decode()] for i in infos] if by_name else [v for v in inputs if isinstance(v, torch.Tensor)]

@@ -23,16 +23,33 @@ typedef struct Fuse {
   double **wanted, **written;
   double run_ms;
   int products;                      /* nereid_fuse_products; -1: nothing is said */
+  int layouts;                       /* nereid_fuse_layouts */
   int repeat, loaded;                /* loaded: inputs that the file of weights had */
   double low_ms, median_ms, high_ms; /* of the runs after the first */
 } Fuse;
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
+/* Which of the words; -1: none, which is said. */
+static int one_of(const char *option, const char *word, const char *what, const char *const *words) {
+  Buf all = {0};
+  for (int i = 0; words[i]; i++) {
+    if (!strcmp(words[i], word)) {
+      buf_destroy(&all);
+      return i;
+    }
+    buf_printf(&all, "%s%s", !i ? "" : words[i + 1] ? ", " : " or ", words[i]);
+  }
+  usage_error(&verb_fuse, "%s %s: %s is %s", option, word, what, all.at);
+  buf_destroy(&all);
+  return -1;
+}
+
 static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0: unknown, -1: wrong */
-  static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save",
-                                           "--repeat", "--weights",     "--plot", "--products"};
-  static const char *const who[] = {"auto", "own", "library", "kept"}; /* nereid_fuse_products */
+  static const char *const with_value[] = {"--device",  "--output-code", "--seed",     "--save",   "--repeat",
+                                           "--weights", "--plot",        "--products", "--layouts"};
+  static const char *const who[] = {"auto", "own", "library", "kept", NULL};          /* nereid_fuse_products */
+  static const char *const layouts[] = {"auto", "contiguous", "channels_last", NULL}; /* nereid_fuse_layouts */
   const char *o = argv[0];
   if (!strcmp(o, "--eager")) return f->eager = true, 1;
   if (!strcmp(o, "--no-online")) return f->no_online = true, 1;
@@ -45,7 +62,7 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
     f->grad = named ? argv[1] : "all";
     return 1 + named;
   }
-  for (int i = 0; i < 8; i++) {
+  for (int i = 0; i < 9; i++) {
     if (strcmp(o, with_value[i])) continue;
     if (argc < 2) {
       usage_error(&verb_fuse, "%s needs a value", o);
@@ -60,12 +77,9 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
       usage_error(&verb_fuse, "--repeat %s: how often is a number from 1 to 100000", argv[1]);
       return -1;
     }
-    if (i == 7) f->products = 0;
-    while (i == 7 && f->products < 4 && strcmp(who[f->products], argv[1])) f->products++;
-    if (f->products == 4) {
-      usage_error(&verb_fuse, "--products %s: who computes products is auto, own, library or kept", argv[1]);
-      return -1;
-    }
+    if (i == 7) f->products = one_of(o, argv[1], "who computes products", who);
+    if (i == 8) f->layouts = one_of(o, argv[1], "the layout of images", layouts);
+    if ((i == 7 && f->products < 0) || f->layouts < 0) return -1;
     const char *end;
     int64_t seed;
     if (i == 2 && (!read_whole(argv[1], 10, &end, &seed) || *end || seed < 0)) {
@@ -444,7 +458,8 @@ static int run(int argc, char **argv) {
                                    .seed = f.launch.seed,
                                    .grad = f.grad,
                                    .device = f.opened,
-                                   .products = (nereid_fuse_products)f.products};
+                                   .products = (nereid_fuse_products)f.products,
+                                   .layouts = (nereid_fuse_layouts)f.layouts};
     int64_t start = now_ns();
     if (!status && nereid_fuse(f.path, f.function, f.said, f.launch.arg_count, &options, &f.fusion, &err))
       status = report_error(err);
@@ -481,6 +496,7 @@ const Verb verb_fuse = {
     "  --no-online    a reduction that depends on another one has a loop of its own\n"
     "  --products W   who computes products: auto (the faster, measured once; with --repeat), own,\n"
     "                 library, kept (the faster where it was measured, else own; without --repeat)\n"
+    "  --layouts L    of images that a library convolves: auto (the faster), contiguous, channels_last\n"
     "  --check        compare every result with the program in float64\n"
     "  --grad [X,W]   results more: gradients of the sum of all results by these inputs, or by all of floats. A result "
     "is\n"

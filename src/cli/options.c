@@ -62,6 +62,7 @@ static const struct Option {
     {"--jobs", true, "replay"},
     {"--json", false, "run inspect bench roofline prof tune replay devices language cache build fuse"},
     {"--kept", false, "roofline"},
+    {"--layouts", true, "fuse"},
     {"--measure", false, "roofline"},
     {"--metrics", true, "prof"},
     {"--multiprocessors", true, "inspect"},

@@ -14,71 +14,59 @@
 #include "fuse/race.h"
 
 /* Multiply-adds below which a convolution is not measured. */
-enum { WORTH_MEASURING = 1 << 25, WAYS = 3, OURS = -1 };
+enum { WORTH_MEASURING = 1 << 25, WAYS = 3, MOST_WAYS = 1 + 2 * WAYS, OURS = -1 };
 /* A library must be faster by so much, twice. */
-static const double library_gain = 0.95;
+static const double library_gain = 0.95, layout_gain = 0.97;
+
+/* Who computes a convolution. */
+typedef struct Way {
+  int way; /* OURS, or the library's */
+  bool channels_last;
+} Way;
 
 typedef struct Outcome {
-  int way;                   /* OURS, or the library's */
-  double own_ms, library_ms; /* 0: not measured */
+  Way way;
+  double own_ms, rows_ms, last_ms; /* 0: not measured */
 } Outcome;
 
 typedef struct Chooser {
   Graph *g;
   const FuseProducts *products;
-  Map *outcomes;   /* of convolutions so far, by their programs */
-  bool no_library; /* it could not be opened */
+  Map *outcomes;       /* of convolutions so far, by their programs */
+  unsigned char *ends; /* by tensor's id: what becomes of it */
+  bool no_library;     /* it could not be opened */
 } Chooser;
 
-/* ---- a program of its own ---------------------------------------------------------------------------------------- */
+/* ---- what stands around ------------------------------------------------------------------------------------------ */
 
-typedef struct Part { /* of a graph, copied; its operands are inputs */
-  Graph graph;
-  Map *copies;
-  Arena *arena;
-} Part;
+/* What becomes of a tensor: it is needed; it is a result, or a view of it is; a kernel takes it row by row; it, or what
+ * elementwise work makes of it, is one or the other. */
+enum { NEEDED = 1, SHOWN = 2, TAKEN = 4, ROWS = 8 };
 
-static Tensor *copy(Part *p, const Tensor *t, bool is_operand) {
-  stack_guard();
-  Tensor *known = map_get(p->copies, t);
-  if (known) return known;
-  Tensor *c = arena_copy(p->arena, t, sizeof *t);
-  c->name = NULL;
-  if (is_operand) {
-    c->op = GRAPH_INPUT;
-    c->in_count = 0;
-    memset(c->attr, 0, sizeof c->attr);
+static bool is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
+
+static void find_ends(Chooser *c) {
+  const Graph *g = c->g;
+  unsigned char *ends = c->ends = NEW_N(g->cx->arena, unsigned char, g->at.n + 1);
+  for (int i = 0; i < g->outputs.n; i++)
+    if (g->outputs.at[i]) ends[g->outputs.at[i]->id] = NEEDED | SHOWN | ROWS;
+  for (int i = 0; i < g->writes.n; i++) ends[g->writes.at[i].value->id] = NEEDED | SHOWN | ROWS;
+  for (int i = g->at.n - 1; i >= 0; i--) {
+    const Tensor *t = g->at.at[i];
+    bool convolution = t->op == GRAPH_CONVOLUTION;
+    unsigned char of = NEEDED | TAKEN | ROWS;
+    if (convolution || t->op == GRAPH_REDUCE) of = NEEDED;
+    else if (is_view(t)) of = ends[i];
+    else if (t->op == GRAPH_POINT) of = NEEDED | (ends[i] & ROWS);
+    for (int k = 0; ends[i] && k < (convolution ? 2 : t->in_count); k++) ends[t->in[k]->id] |= of;
   }
-  c->in = NEW_N(p->arena, Tensor *, c->in_count + 1);
-  for (int i = 0; i < c->in_count; i++) c->in[i] = copy(p, t->in[i], false);
-  c->id = p->graph.at.n;
-  if (c->op == GRAPH_INPUT) vec_push(p->arena, &p->graph.inputs, c);
-  vec_push(p->arena, &p->graph.at, c);
-  map_put(p->copies, t, c);
-  return c;
 }
 
-/* The convolution alone, as text; with something elementwise after it. */
-static const char *program(Graph *g, const Tensor *t, int way, bool followed) {
-  Arena *a = g->cx->arena;
-  Part p = {.graph = {.cx = g->cx, .name = "convolution"}, .copies = map_create(a, false), .arena = a};
-  Buf text = {.arena = a};
-  copy(&p, t->in[0], true);
-  copy(&p, t->in[1], true);
-  Tensor *out = copy(&p, t, false);
-  out->way = way;
-  if (followed) {
-    Tensor *negative = arena_copy(a, t, sizeof *t);
-    *negative = (Tensor){.op = GRAPH_POINT, .point = POINT_NEG, .dtype = t->dtype, .rank = t->rank, .size = t->size};
-    negative->in_count = 1;
-    negative->in = arena_copy(a, &out, sizeof out);
-    negative->id = p.graph.at.n;
-    vec_push(a, &p.graph.at, negative);
-    out = negative;
-  }
-  vec_push(a, &p.graph.outputs, out);
-  graph_print(&text, &p.graph);
-  return text.at;
+/* Whether whoever computes x can write it with its channels last as well. */
+static bool is_written_freely(const Tensor *x) {
+  while (is_view(x)) x = x->in[0];
+  if (x->op == GRAPH_CONVOLUTION) return x->way != OURS && x->channels_last;
+  return x->op == GRAPH_POINT || x->op == GRAPH_REDUCE || x->op == GRAPH_FULL;
 }
 
 static const Tensor *user_of(const Graph *g, const Tensor *t, int *reductions, int *others) {
@@ -110,13 +98,97 @@ static bool is_followed(const Graph *g, const Tensor *t) {
   }
 }
 
+/* ---- a program of its own ---------------------------------------------------------------------------------------- */
+
+typedef struct Part { /* of a graph, copied; its operands are inputs */
+  Graph graph;
+  Map *copies;
+  Arena *arena;
+} Part;
+
+static Tensor *copy(Part *p, const Tensor *t, bool is_operand) {
+  stack_guard();
+  Tensor *known = map_get(p->copies, t);
+  if (known) return known;
+  Tensor *c = arena_copy(p->arena, t, sizeof *t);
+  c->name = NULL;
+  if (is_operand) {
+    c->op = GRAPH_INPUT;
+    c->in_count = 0;
+    memset(c->attr, 0, sizeof c->attr);
+  }
+  c->in = NEW_N(p->arena, Tensor *, c->in_count + 1);
+  for (int i = 0; i < c->in_count; i++) c->in[i] = copy(p, t->in[i], false);
+  c->id = p->graph.at.n;
+  if (c->op == GRAPH_INPUT) vec_push(p->arena, &p->graph.inputs, c);
+  vec_push(p->arena, &p->graph.at, c);
+  map_put(p->copies, t, c);
+  return c;
+}
+
+/* The convolution alone, as text; with something elementwise after it. */
+static const char *program_of_rows(Graph *g, const Tensor *t, int way, bool followed) {
+  Arena *a = g->cx->arena;
+  Part p = {.graph = {.cx = g->cx, .name = "convolution"}, .copies = map_create(a, false), .arena = a};
+  Buf text = {.arena = a};
+  copy(&p, t->in[0], true);
+  copy(&p, t->in[1], true);
+  Tensor *out = copy(&p, t, false);
+  out->way = way;
+  if (followed) {
+    Tensor *negative = arena_copy(a, t, sizeof *t);
+    *negative = (Tensor){.op = GRAPH_POINT, .point = POINT_NEG, .dtype = t->dtype, .rank = t->rank, .size = t->size};
+    negative->in_count = 1;
+    negative->in = arena_copy(a, &out, sizeof out);
+    negative->id = p.graph.at.n;
+    vec_push(a, &p.graph.at, negative);
+    out = negative;
+  }
+  vec_push(a, &p.graph.outputs, out);
+  graph_print(&text, &p.graph);
+  return text.at;
+}
+
+static Tensor *input(Graph *g, const Tensor *x, bool channels_last) {
+  const Size *size[GRAPH_MAX_RANK];
+  int64_t n = 0;
+  for (int d = 0; d < x->rank; d++) {
+    size_is_int(x->size[!channels_last || !d ? d : d == x->rank - 1 ? 1 : d + 1], &n);
+    size[d] = size_int(g, n);
+  }
+  return graph_input(g, NULL, x->dtype, x->rank, size);
+}
+
+/* The same with channels last, and with the transposes that it costs: of what comes row by row, and of what has to end
+ * so. */
+static const char *program_of_channels(const Chooser *c, const Tensor *t, int way, bool followed) {
+  Graph *g = graph_create(c->g->cx, "convolution");
+  Buf text = {.arena = c->g->cx->arena};
+  Tensor *in[2];
+  for (int i = 0; i < 2; i++) in[i] = input(g, t->in[i], is_written_freely(t->in[i]));
+  for (int i = 0; i < 2; i++)
+    if (!is_written_freely(t->in[i])) in[i] = fuse_channels_last(g, in[i]);
+  Tensor *out = fuse_turned_convolution(g, t, in[0], in[1]);
+  out->way = way;
+  if (followed) out = graph_point(g, POINT_NEG, 1, &out);
+  if (c->ends[t->id] & (followed ? ROWS : SHOWN)) out = fuse_channels_second(g, out);
+  vec_push(g->cx->arena, &g->outputs, out);
+  graph_print(&text, g);
+  return text.at;
+}
+
+static const char *program(const Chooser *c, const Tensor *t, Way way, bool followed) {
+  return way.channels_last ? program_of_channels(c, t, way.way, followed) : program_of_rows(c->g, t, way.way, followed);
+}
+
 /* ---- the race ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Contest {
   nereid_device *device;
-  nereid_fusion *fusions[1 + WAYS]; /* ours first */
-  int ways[1 + WAYS], n;
-  RaceTime time[1 + WAYS];
+  nereid_fusion *fusions[MOST_WAYS]; /* ours first */
+  Way ways[MOST_WAYS];
+  int n;
+  RaceTime time[MOST_WAYS];
   RaceClock clock;
   void **in, *out;
 } Contest;
@@ -150,36 +222,67 @@ static nereid_status run_contest(void *arg, nereid_error **error) {
 }
 
 /* Planned for the device: ours with the fastest tiles. */
-static void enter(Contest *k, const char *text, int way) {
+static bool enter(Contest *k, const char *text, Way way) {
   nereid_fuse_options o = {.device = k->device,
-                           .products = way == OURS ? NEREID_PRODUCTS_AUTO : NEREID_PRODUCTS_LIBRARY};
-  if (fusion_create("convolution", text, NULL, NULL, 0, &o, &k->fusions[k->n], NULL)) return;
+                           .products = way.way == OURS ? NEREID_PRODUCTS_AUTO : NEREID_PRODUCTS_LIBRARY};
+  if (fusion_create("convolution", text, NULL, NULL, 0, &o, &k->fusions[k->n], NULL)) return false;
   k->ways[k->n++] = way;
-}
-
-static bool decide(const Contest *k, Outcome *out) {
-  int best = 0;
-  for (int i = 1; i < k->n; i++)
-    if (k->time[i].twice_ms > 0 && (!best || k->time[i].ms < k->time[best].ms)) best = i;
-  if (!best) return false;
-  const RaceTime *own = &k->time[0], *library = &k->time[best];
-  *out = (Outcome){OURS, own->ms, library->ms};
-  if (!(own->ms > 0) || library->twice_ms < library_gain * own->ms) out->way = k->ways[best];
   return true;
 }
 
-static bool measure(Chooser *c, const Tensor *t, bool followed, Outcome *out) {
-  Contest contest = {.device = c->products->device}, *k = &contest;
-  DnnConvolution v = dnn_convolution(t, true);
-  DnnPlan *plan;
-  enter(k, program(c->g, t, OURS, followed), OURS);
-  bool good = k->n == 1;
-  for (int way = 0; good && k->n <= WAYS && !dnn_plan(*c->products->dnn, &v, &way, &plan, NULL); way++) {
-    int n = k->n;
-    dnn_plan_free(plan);
-    enter(k, program(c->g, t, way, followed), way);
-    if (k->n == n) break;
+/* The fastest of the library's in that layout, which has run twice; NULL: none has. */
+static const RaceTime *fastest(const Contest *k, bool channels_last, Way *way) {
+  const RaceTime *best = NULL;
+  for (int i = 1; i < k->n; i++) {
+    const RaceTime *t = &k->time[i];
+    if (k->ways[i].channels_last != channels_last || !(t->twice_ms > 0) || (best && t->ms >= best->ms)) continue;
+    best = t;
+    *way = k->ways[i];
   }
+  return best;
+}
+
+static bool decide(const Contest *k, Outcome *out) {
+  Way way = {OURS, false}, turned = way;
+  const RaceTime *own = &k->time[0], *rows = fastest(k, false, &way), *last = fastest(k, true, &turned), *best = rows;
+  *out = (Outcome){{OURS, false}, own->ms, rows ? rows->ms : 0, last ? last->ms : 0};
+  if (last && (!rows || last->twice_ms < layout_gain * rows->ms)) {
+    best = last;
+    way = turned;
+  }
+  if (best && (!(own->ms > 0) || best->twice_ms < library_gain * own->ms)) out->way = way;
+  return best != NULL;
+}
+
+/* Whether a way of the library's, from that on, can be gone at all; sets it. */
+static bool find_way(const Chooser *c, const Tensor *t, Way *way, nereid_error **error) {
+  DnnConvolution v = dnn_convolution(t, true);
+  DnnPlan *plan = NULL;
+  v.sizes.channels_last = way->channels_last;
+  bool can = !dnn_plan(*c->products->dnn, &v, &way->way, &plan, error);
+  dnn_plan_free(plan);
+  return can;
+}
+
+/* Whether the image may lie with its channels last, and whether it may not. */
+static bool may_turn(const Chooser *c, const Tensor *t) {
+  return c->products->layouts != LAYOUTS_CONTIGUOUS && !(c->ends[t->id] & TAKEN);
+}
+static bool must_turn(const Chooser *c, const Tensor *t) {
+  return c->products->layouts == LAYOUTS_CHANNELS_LAST && may_turn(c, t);
+}
+
+static void enter_library(const Chooser *c, Contest *k, const Tensor *t, bool channels_last, bool followed) {
+  Way way = {0, channels_last};
+  for (int n = 0; n < WAYS && find_way(c, t, &way, NULL) && enter(k, program(c, t, way, followed), way); n++) way.way++;
+}
+
+static bool measure(const Chooser *c, const Tensor *t, bool followed, Outcome *out) {
+  Contest contest = {.device = c->products->device}, *k = &contest;
+  Way own = {OURS, false};
+  bool good = enter(k, program(c, t, own, followed), own);
+  if (good && !must_turn(c, t)) enter_library(c, k, t, false, followed);
+  if (good && may_turn(c, t)) enter_library(c, k, t, true, followed);
   good = good && k->n > 1 && !device_call(k->device, NULL, run_contest, &k, sizeof k, NULL) && decide(k, out);
   for (int i = 0; i < k->n; i++) nereid_fusion_free(k->fusions[i]);
   return good;
@@ -187,21 +290,26 @@ static bool measure(Chooser *c, const Tensor *t, bool followed, Outcome *out) {
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-static const char *key_of(Chooser *c, const Tensor *t, bool followed) {
+static const char *key_of(const Chooser *c, const Tensor *t, bool followed) {
   Buf b = {.arena = c->g->cx->arena};
   buf_printf(&b, "%s\n", NEREID_VERSION);
   c->products->device->kind->signature(c->products->device, &b);
   buf_putc(&b, '\n');
   dnn_identity(*c->products->dnn, &b);
-  buf_printf(&b, "\n%s", program(c->g, t, 0, followed));
+  for (int last = must_turn(c, t); last <= may_turn(c, t); last++)
+    buf_printf(&b, "\n%s", program(c, t, (Way){0, last}, followed));
   return b.at;
 }
 
 static bool read_record(const char *text, Outcome *out) {
-  int end = 0;
-  return sscanf(text, "way=%d own_ms=%lf library_ms=%lf%n", &out->way, &out->own_ms, &out->library_ms, &end) == 3 &&
-         !strcmp(text + end, "\n") && out->way >= OURS && out->own_ms >= 0 && isfinite(out->own_ms) &&
-         out->library_ms > 0 && isfinite(out->library_ms);
+  int end = 0, last;
+  if (sscanf(text, "way=%d channels_last=%d own_ms=%lf rows_ms=%lf last_ms=%lf%n", &out->way.way, &last, &out->own_ms,
+             &out->rows_ms, &out->last_ms, &end) != 5)
+    return false;
+  out->way.channels_last = last;
+  bool sane = isfinite(out->own_ms) && isfinite(out->rows_ms) && isfinite(out->last_ms) && out->own_ms >= 0 &&
+              out->rows_ms >= 0 && out->last_ms >= 0 && out->rows_ms + out->last_ms > 0;
+  return sane && !strcmp(text + end, "\n") && out->way.way >= OURS && (last == 0 || last == 1);
 }
 
 /* Known of this graph, or kept, or measured now; false: it cannot be measured, or is not to be. */
@@ -212,7 +320,7 @@ static bool find_outcome(Chooser *c, const Tensor *t, Outcome *out) {
   Outcome *known = map_get(c->outcomes, key);
   if (known) {
     *out = *known;
-    return known->library_ms > 0;
+    return known->rows_ms + known->last_ms > 0;
   }
   char name[33];
   Buf kept = {0};
@@ -220,11 +328,11 @@ static bool find_outcome(Chooser *c, const Tensor *t, Outcome *out) {
   bool found = store_find("convolution", name, "", &kept) && read_record(kept.at, out);
   buf_destroy(&kept);
   if (!found && c->products->who == PRODUCTS_AUTO && (found = measure(c, t, followed, out))) {
-    const char *text =
-        arena_printf(arena, "way=%d own_ms=%.6f library_ms=%.6f\n", out->way, out->own_ms, out->library_ms);
+    const char *text = arena_printf(arena, "way=%d channels_last=%d own_ms=%.6f rows_ms=%.6f last_ms=%.6f\n",
+                                    out->way.way, out->way.channels_last, out->own_ms, out->rows_ms, out->last_ms);
     store_keep("convolution", name, "", text, strlen(text)); /* else it is measured again */
   }
-  if (!found) *out = (Outcome){.way = OURS};
+  if (!found) *out = (Outcome){.way = {OURS, false}};
   map_put(c->outcomes, key, arena_copy(arena, out, sizeof *out));
   return found;
 }
@@ -260,25 +368,38 @@ static Dnn *library(Chooser *c, const Tensor *t) {
   return *o->dnn;
 }
 
-static int choose(Chooser *c, const Tensor *t) {
+/* The library's first way, channels last where that is wanted and can be. */
+static Way ask_library(Chooser *c, const Tensor *t) {
+  nereid_error *error = NULL;
+  Way way = {(int)t->way, must_turn(c, t)};
+  if (!library(c, t)) return (Way){OURS, false};
+  bool can = find_way(c, t, &way, &error);
+  explain(c, t, "%s%s", can ? "the library's" : "ours: ",
+          !can                ? nereid_error_message(error)
+          : way.channels_last ? ", channels last"
+                              : "");
+  nereid_error_free(error);
+  return can ? way : (Way){OURS, false};
+}
+
+static void explain_outcome(Chooser *c, const Tensor *t, const Outcome *o) {
+  Buf times = {.arena = c->g->cx->arena};
+  if (o->rows_ms > 0) buf_printf(&times, ", %s %.4g ms", dnn_name(*c->products->dnn), o->rows_ms);
+  if (o->last_ms > 0) buf_printf(&times, ", channels last %.4g ms", o->last_ms);
+  explain(c, t, "%s, as measured: ours takes %.4g ms%s",
+          o->way.way == OURS     ? "ours"
+          : o->way.channels_last ? "the library's, channels last"
+                                 : "the library's",
+          o->own_ms, times.at);
+}
+
+static Way choose(Chooser *c, const Tensor *t) {
   const FuseProducts *o = c->products;
-  Outcome outcome = {.way = OURS};
-  if (t->way == OURS || o->who == PRODUCTS_OWN || !o->device || !o->dnn || !dnn_takes(o->device, t->dtype)) return OURS;
-  if (o->who == PRODUCTS_LIBRARY) {
-    DnnConvolution v = dnn_convolution(t, true);
-    DnnPlan *plan = NULL;
-    nereid_error *error = NULL;
-    int way = (int)t->way;
-    if (!library(c, t)) return OURS;
-    bool can = !dnn_plan(*o->dnn, &v, &way, &plan, &error);
-    dnn_plan_free(plan);
-    explain(c, t, can ? "the library's" : "ours: %s", can ? "" : nereid_error_message(error));
-    nereid_error_free(error);
-    return can ? way : OURS;
-  }
-  if (!is_worth_it(o, t) || !library(c, t) || !find_outcome(c, t, &outcome)) return OURS;
-  explain(c, t, "%s, as measured: ours takes %.4g ms, %s %.4g ms", outcome.way == OURS ? "ours" : "the library's",
-          outcome.own_ms, dnn_name(*o->dnn), outcome.library_ms);
+  Outcome outcome = {.way = {OURS, false}};
+  if (t->way == OURS || o->who == PRODUCTS_OWN || !o->device || !o->dnn || !dnn_takes(o->device, t->dtype))
+    return outcome.way;
+  if (o->who == PRODUCTS_LIBRARY) return ask_library(c, t);
+  if (is_worth_it(o, t) && library(c, t) && find_outcome(c, t, &outcome)) explain_outcome(c, t, &outcome);
   return outcome.way;
 }
 
@@ -286,15 +407,25 @@ static Tensor *chosen(Graph *g, Tensor *t, const FuseTarget *target) {
   if (t->op != GRAPH_CONVOLUTION || t->in_count < 3) return NULL;
   if (t->way == OURS) return t->in[2];
   t->in_count = 2;
-  return NULL;
+  if (!t->channels_last) return NULL;
+  Tensor *a = fuse_channels_last(g, t->in[0]), *b = fuse_channels_last(g, t->in[1]);
+  Tensor *turned = fuse_turned_convolution(g, t, a, b);
+  turned->name = t->name;
+  return fuse_channels_second(g, turned);
 }
 
 void fuse_convolutions(Graph *g, const FuseOptions *o) {
-  Chooser c = {g, &o->products, map_create(g->cx->arena, true), false};
+  Chooser c = {.g = g, .products = &o->products, .outcomes = map_create(g->cx->arena, true)};
   int n = g->at.n;
   graph_count_uses(g);
-  for (int i = 0; i < n; i++)
-    if (g->at.at[i]->op == GRAPH_CONVOLUTION && g->at.at[i]->in_count == 3) g->at.at[i]->way = choose(&c, g->at.at[i]);
+  find_ends(&c);
+  for (int i = 0; i < n; i++) {
+    Tensor *t = g->at.at[i];
+    if (t->op != GRAPH_CONVOLUTION || t->in_count < 3) continue;
+    Way way = choose(&c, t);
+    t->way = way.way;
+    t->channels_last = way.channels_last;
+  }
   fuse_rewrite(g, chosen, NULL);
   graph_dce(g);
 }

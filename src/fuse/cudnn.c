@@ -155,15 +155,16 @@ enum { MOST_DIMS = 2 + CONVOLUTION_DIMS };
 
 static int type_of(Dtype t) { return t == DT_F16 ? DATA_HALF : t == DT_BF16 ? DATA_BFLOAT16 : DATA_FLOAT; }
 
-/* [a, b, spatial..]; one dim stands after one of 1 */
+/* [a, b, spatial..], where b's neighbours may lie side by side; one dim stands after one of 1 */
 static void *tensor(Parts *p, const DnnConvolution *c, int64_t id, int64_t a, int64_t b, const int64_t *spatial) {
-  int64_t size[MOST_DIMS] = {a, b, 1, 1, 1}, stride[MOST_DIMS], all = 1;
+  int64_t size[MOST_DIMS] = {a, b, 1, 1, 1}, stride[MOST_DIMS], all = c->sizes.channels_last ? b : 1;
   int flat = c->sizes.dims == 1, rank = 2 + c->sizes.dims + flat, type = type_of(c->type);
   int64_t alignment = c->aligned ? 16 : dtype_bytes(c->type);
   for (int d = 0; d < c->sizes.dims; d++) size[2 + flat + d] = spatial[d];
   for (int d = rank - 1; d >= 0; d--) {
-    stride[d] = all;
-    all *= size[d];
+    bool last = d == 1 && c->sizes.channels_last;
+    stride[d] = last ? 1 : all;
+    all *= last ? 1 : size[d];
   }
   void *t = make(p, TENSOR);
   set(p, t, TENSOR_DATA_TYPE, T_DATA_TYPE, 1, &type);

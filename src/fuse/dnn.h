@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 #include "runtime/runtime.h"
 
-/* Three arrays, row by row, of one type; which of them is computed, sizes.part says. */
+/* Three arrays, row by row or channels last, of one type; which of them is computed, sizes.part says. */
 typedef struct DnnConvolution {
   Convolution sizes;
   Dtype type;

@@ -18,6 +18,7 @@
  *     product.c  products that a library does, and what stands around them
  *     choose.c   who does a product
  *     convolve.c who computes a convolution
+ *     layout.c   images whose channels come last
  *     race.c     and who is the fastest
  *     kernel_list.c  all kernels in order
  *     text.c     and as a file
@@ -127,7 +128,8 @@ typedef struct FuseTarget { /* what sizes of tiles are chosen for */
 /* Who does products and convolutions, on which device, with which sizes (a value for each of the graph's symbols). */
 typedef struct FuseProducts {
   enum { PRODUCTS_AUTO, PRODUCTS_OWN, PRODUCTS_LIBRARY, PRODUCTS_KEPT } who;
-  struct nereid_device *device; /* NULL: none in particular */
+  enum { LAYOUTS_AUTO, LAYOUTS_CONTIGUOUS, LAYOUTS_CHANNELS_LAST } layouts; /* of a library's convolutions */
+  struct nereid_device *device;                                             /* NULL: none in particular */
   const int64_t *symbols;
   struct Blas **blas; /* its library; opened when it is first asked for */
   bool no_library;    /* which could not be opened */
@@ -174,6 +176,7 @@ const char *fuse_operation_name(const Tensor *t);
 /* The passes, in order. Fails, as an internal error, where one leaves a graph that is not as it says. */
 void fuse_optimize(Graph *g, const FuseOptions *o);
 void fuse_convolutions(Graph *g, const FuseOptions *o); /* convolve.c: each is ours, or a library's */
+void fuse_layouts(Graph *g);                            /* layout.c: work on images in the order in which they lie */
 void fuse_drop_empty(Graph *g);                         /* what has no elements is a constant */
 void fuse_simplify(Graph *g);
 void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on a maximum */
@@ -185,6 +188,14 @@ void fuse_rewrite(Graph *g, FuseRule rule, const FuseTarget *target);
 
 void fuse_sort_in_steps(Graph *g, const FuseTarget *target);
 void fuse_split_reductions(Graph *g, const FuseTarget *target);
+
+/* ---- layout.c ---------------------------------------------------------------------------------------------------- */
+
+/* An image or filter [n, channels, ..] with its channels last, and back: a reshape where that moves nothing. */
+Tensor *fuse_channels_last(Graph *g, Tensor *x);
+Tensor *fuse_channels_second(Graph *g, Tensor *x);
+/* The convolution t of such operands, with such a result; g may be another graph than t's. */
+Tensor *fuse_turned_convolution(Graph *g, const Tensor *t, Tensor *a, Tensor *b);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 
@@ -232,6 +243,8 @@ typedef struct FuseGroup {
   Set reads;                /* ids of inputs and of other groups' roots */
   struct FuseGroup *beside; /* what is launched with it, or NULL */
 } FuseGroup;
+/* The index of a root at a place among the elements of its group's space, through transposes of that. */
+bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out);
 /* The index of a product's epilogue where the product has `at`. */
 bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out);
 Tensor *fuse_unshaped(Tensor *t); /* what it is a reshape of: as row-major arrays they are one */

@@ -311,6 +311,14 @@ bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const
   return epilogue_index(g, product, t, at, out, map_create(g->cx->arena, false));
 }
 
+bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out) {
+  if (t->op != GRAPH_PERMUTE) return index_split(g, linear, t->rank, t->size, NULL, out);
+  Index in[GRAPH_MAX_RANK];
+  if (!fuse_root_index(g, t->in[0], linear, in)) return false;
+  for (int d = 0; d < t->rank; d++) out[d] = in[t->dims[d]];
+  return true;
+}
+
 /* Whether t can be a root of a group over that space. */
 static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
   Graph *g = q->g;
@@ -353,7 +361,7 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
     bool whole = n == graph_numel(g, space);
     if (!whole && n != rows) return false;
     Index linear = whole ? index_linear(g, space->rank, space->size, of_space) : index_var(g, &x);
-    if (!index_split(g, linear, t->rank, t->size, NULL, at)) return false;
+    if (!fuse_root_index(g, t, linear, at)) return false;
   }
   t->note = &walk; /* it is a root, and yet looked into */
   bool good = consistent(&walk, t, at);

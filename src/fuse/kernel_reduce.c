@@ -350,7 +350,7 @@ static void store(Rows *k, Tensor *t) {
   Graph *g = k->w->g;
   Index at[GRAPH_MAX_RANK];
   Index linear = has_rows(k, t) ? index_linear(g, k->space->rank, k->space->size, k->at) : row_index(k);
-  writer_split(k->w, linear, t->rank, t->size, NULL, at);
+  if (!fuse_root_index(g, t, linear, at)) diag_fail(g->cx, t->span, "internal error: a root's index");
   FuseValue v = writer_value(k->w, t, at);
   if (k->w->plan->stored[t->id]) writer_store(k->w, t, at, v);
 }

@@ -1,9 +1,10 @@
 /* oneDNN: convolutions on a CPU, by the C functions of its versions 2 and 3.
  *
  * A primitive says in which layouts it wants its arrays; what lies otherwise is reordered before and after it, in one
- * scratch array of all plans. The two versions differ in how a memory descriptor is made (a struct of the caller's, an
- * object) and a primitive's (in two steps, in one); a pointer to a descriptor goes everywhere else. The library has
- * threads of its own, OpenMP's: it takes as many as the device has, and leaves their number as it was. */
+ * scratch array of all plans. Images whose channels come last are taken as they lie. The two versions differ in how a
+ * memory descriptor is made (a struct of the caller's, an object) and a primitive's (in two steps, in one); a pointer
+ * to a descriptor goes everywhere else. The library has threads of its own, OpenMP's: it takes as many as the device
+ * has, and leaves their number as it was. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -151,14 +152,20 @@ typedef struct Shape {
   int64_t size[DIMS], stride[DIMS];
 } Shape;
 
-/* [a, b, spatial..]; of a filter with groups [groups, a / groups, b, spatial..] */
-static Shape shape_of(int64_t groups, int64_t a, int64_t b, int dims, const int64_t *spatial) {
+/* [a, b, spatial..], where b's neighbours may lie side by side; of a filter with groups [groups, a / groups, ..] */
+static Shape shape_of(const Convolution *c, int64_t groups, int64_t a, int64_t b, const int64_t *spatial) {
   Shape s = {0};
   if (groups > 1) s.size[s.rank++] = groups;
   s.size[s.rank++] = a / groups;
   s.size[s.rank++] = b;
-  for (int d = 0; d < dims; d++) s.size[s.rank++] = spatial[d];
-  for (int64_t d = s.rank - 1, all = 1; d >= 0; all *= s.size[d--]) s.stride[d] = all;
+  int channels = s.rank - 1;
+  for (int d = 0; d < c->dims; d++) s.size[s.rank++] = spatial[d];
+  int64_t all = c->channels_last ? b : 1;
+  for (int d = s.rank - 1; d >= 0; d--) {
+    bool last = d == channels && c->channels_last;
+    s.stride[d] = last ? 1 : all;
+    all *= last ? 1 : s.size[d];
+  }
   return s;
 }
 
@@ -282,14 +289,14 @@ static const struct {
                               {{129, 132, 134}, {1, 161, 145}, FILTER}};
 
 static int fill_plan(const Onednn *o, const Convolution *c, OnednnPlan *p, int64_t *bytes) {
-  const Shape shapes[ARRAYS] = {shape_of(1, c->n, c->channels, c->dims, c->image),
-                                shape_of(c->groups, c->filters, c->channels / c->groups, c->dims, c->kernel),
-                                shape_of(1, c->n, c->filters, c->dims, c->places)};
+  const Shape shapes[ARRAYS] = {shape_of(c, 1, c->n, c->channels, c->image),
+                                shape_of(c, c->groups, c->filters, c->channels / c->groups, c->kernel),
+                                shape_of(c, 1, c->n, c->filters, c->places)};
   void *lies[ARRAYS], *any[ARRAYS], *descriptor = NULL;
   int result = 0;
   for (int i = 0; i < ARRAYS; i++) {
     lies[i] = describe(o, &shapes[i], false);
-    any[i] = describe(o, &shapes[i], true);
+    any[i] = describe(o, &shapes[i], i == FILTER || !c->channels_last);
     if (!lies[i] || !any[i]) result = OUT_OF_MEMORY;
   }
   if (!result) result = convolution(o, c, any, &descriptor);

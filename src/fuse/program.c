@@ -80,6 +80,7 @@ static void read(nereid_fusion *f, const char *path, const char *graph_text, con
   read_symbols(f, inputs, n);
   if (o)
     options.products = (FuseProducts){.who = (int)o->products,
+                                      .layouts = (int)o->layouts,
                                       .device = (nereid_device *)o->device,
                                       .symbols = f->symbols,
                                       .blas = &f->blas,

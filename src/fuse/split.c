@@ -29,19 +29,22 @@ static bool is_across(const Tensor *t) {
   return !t->dim_count || t->dims[t->dim_count - 1] < d;
 }
 
-/* Into how many parts the first reduced dim is cut; 1: none. */
-static int64_t parts_of(Graph *g, const Tensor *t, const FuseTarget *target) {
+/* Into how many parts a reduced dim is cut, where there are `before` already; 1: none. *few: that is too few still. */
+static int64_t parts_of(Graph *g, const Tensor *t, int which, int64_t before, const FuseTarget *target,
+                        bool *few_still) {
   int64_t rows, all, n;
+  *few_still = false;
   if (t->op != GRAPH_REDUCE || t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN) return 1;
   if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return 1;
   bool across = is_across(t);
   int64_t few = target->kind == TARGET_CPU ? 2 * target->processors : FEW_PROGRAMS;
-  int64_t programs = across ? cdiv(rows, SIDE) : rows, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
+  int64_t programs = (across ? cdiv(rows, SIDE) : rows) * before, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
   if (!rows || programs >= few || all < (rows == 1 ? MANY_OF_ONE : MANY) ||
-      !size_is_int(t->in[0]->size[t->dims[0]], &n))
+      !size_is_int(t->in[0]->size[t->dims[which]], &n))
     return 1;
   for (int64_t c = 2; c <= MOST_PARTS && c <= n && (c == 2 || programs * c <= MANY_PROGRAMS); c++)
-    if (n % c == 0 && all / rows / c >= least) best = c;
+    if (n % c == 0 && all / rows / before / c >= least) best = c;
+  *few_still = best == n && programs * n < few;
   return best;
 }
 
@@ -59,25 +62,42 @@ static bool is_of_tile(Graph *g, const Tensor *t, const Size *count, Map *seen) 
   return false;
 }
 
-int64_t fuse_parts(Graph *g, const Tensor *t, const FuseTarget *target) {
-  if (t->op != GRAPH_REDUCE || t->in[0]->rank == GRAPH_MAX_RANK) return 1;
-  if (is_of_tile(g, t->in[0], graph_numel(g, t->in[0]), map_create(g->cx->arena, false))) return 1;
-  return parts_of(g, t, target);
+static bool can_cut(Graph *g, const Tensor *t) {
+  return t->op == GRAPH_REDUCE && t->in[0]->rank < GRAPH_MAX_RANK &&
+         !is_of_tile(g, t->in[0], graph_numel(g, t->in[0]), map_create(g->cx->arena, false));
 }
 
+int64_t fuse_parts(Graph *g, const Tensor *t, const FuseTarget *target) {
+  bool few;
+  return can_cut(g, t) ? parts_of(g, t, 0, 1, target, &few) : 1;
+}
+
+/* Where the first reduced dims are short, each of their elements is a part, and the next one is cut. */
 static Tensor *split(Graph *g, Tensor *t, const FuseTarget *target) {
-  int64_t parts = fuse_parts(g, t, target);
-  if (parts < 2) return NULL;
+  int64_t parts = 1, before = 1;
+  int whole = 0;
+  bool few = can_cut(g, t);
+  while (few && whole < t->dim_count) {
+    parts = parts_of(g, t, whole, before, target, &few);
+    if (few && ++whole) before *= parts;
+  }
+  if (few) parts = 1;
+  if (before * parts < 2) return NULL;
   Tensor *x = t->in[0];
-  const Size *size[GRAPH_MAX_RANK];
-  int64_t dims[GRAPH_MAX_RANK];
-  int d = (int)t->dims[0];
-  for (int i = 0; i < x->rank; i++) size[i + (i > d)] = x->size[i];
-  size[d] = size_int(g, parts);
-  size[d + 1] = size_divide(g, x->size[d], size[d]);
-  for (int i = 0; i < t->dim_count; i++) dims[i] = t->dims[i] + 1;
-  Tensor *part = graph_reduce(g, (Reduction)t->kind, graph_reshape(g, x, x->rank + 1, size), t->dim_count, dims);
-  return graph_reshape(g, graph_reduce(g, (Reduction)t->kind, part, 1, (int64_t[]){d}), t->rank, t->size);
+  int64_t dims[GRAPH_MAX_RANK], kept[GRAPH_MAX_RANK];
+  for (int i = 0; i < t->dim_count; i++) kept[i] = dims[i] = t->dims[i];
+  if (parts > 1) {
+    const Size *size[GRAPH_MAX_RANK];
+    int d = (int)t->dims[whole];
+    for (int i = 0; i < x->rank; i++) size[i + (i > d)] = x->size[i];
+    size[d] = size_int(g, parts);
+    size[d + 1] = size_divide(g, x->size[d], size[d]);
+    for (int i = whole; i < t->dim_count; i++) dims[i]++;
+    x = graph_reshape(g, x, x->rank + 1, size);
+  }
+  Tensor *part = graph_reduce(g, (Reduction)t->kind, x, t->dim_count - whole, dims + whole);
+  Tensor *all = graph_reduce(g, (Reduction)t->kind, part, whole + (parts > 1), kept);
+  return graph_reshape(g, all, t->rank, t->size);
 }
 
 static bool has_windows(const Tensor *t) {

@@ -458,9 +458,12 @@ Tensor *graph_merge_runs(Graph *g, Tensor *keys, int64_t run) {
   return t;
 }
 
-static bool has_sizes(const Tensor *t, int64_t *out) {
-  for (int d = 0; d < t->rank; d++)
-    if (!size_is_int(t->size[d], &out[d]) || out[d] < 1 || out[d] > INT32_MAX) return false;
+/* Of an operand of a convolution, its channels second. */
+static bool has_sizes(const Tensor *t, bool channels_last, int64_t *out) {
+  for (int d = 0; d < t->rank; d++) {
+    const Size *size = t->size[!channels_last || !d ? d : d == 1 ? t->rank - 1 : d - 1];
+    if (!size_is_int(size, &out[d]) || out[d] < 1 || out[d] > INT32_MAX) return false;
+  }
   return true;
 }
 
@@ -475,11 +478,17 @@ bool graph_convolution_of(const Tensor *like, Tensor *const *in, Convolution *ou
   if (dims < 1 || dims > CONVOLUTION_DIMS || !dtype_is_float(like->dtype)) return false;
   *why = "a convolution's sizes are known, and not 0";
   for (int i = 0; i < 3; i++)
-    if (!has_sizes(of[i], size[places[like->part][i]])) return false;
+    if (!has_sizes(of[i], like->channels_last, size[places[like->part][i]])) return false;
   *why = "a convolution has strides, paddings and dilations";
   if (like->dim_count != 3 * dims) return false;
   const int64_t *x = size[0], *w = size[1], *y = size[2], g = like->groups;
-  *out = (Convolution){(ConvolutionPart)like->part, dims, x[0], x[1], y[1], g, {0}, {0}, {0}, {0}, {0}, {0}};
+  *out = (Convolution){.part = (ConvolutionPart)like->part,
+                       .dims = dims,
+                       .n = x[0],
+                       .channels = x[1],
+                       .filters = y[1],
+                       .groups = g,
+                       .channels_last = like->channels_last};
   *why = "a convolution's channels";
   if (g < 1 || x[1] % g || y[1] % g || y[0] != x[0] || w[0] != y[1] || w[1] != x[1] / g) return false;
   for (int d = 0; d < dims; d++) {

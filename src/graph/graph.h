@@ -88,7 +88,7 @@ typedef struct GraphAttr {
   int slot;                 /* of INT and WORD: in Tensor.attr */
   const char *const *words; /* of WORD: by number; NULL after the last */
 } GraphAttr;
-enum { GRAPH_MAX_ATTRS = 5 };
+enum { GRAPH_MAX_ATTRS = 6 };
 int graph_attrs(GraphOp op, const GraphAttr *out[GRAPH_MAX_ATTRS]); /* how many, in the row's order */
 extern const GraphOpInfo graph_ops[GRAPH_OP_COUNT];
 extern const PointInfo graph_points[POINT_COUNT];
@@ -145,7 +145,7 @@ struct Tensor {
   int in_count;
   Tensor **in;
   union { /* attributes, under the names of graph.def; a name is at one place whatever the operation (table.c) */
-    int64_t attr[4];
+    int64_t attr[5];
     struct {
       union {
         int64_t dim, kind, start, stream, word, block, run, tf32, is_state; /* is_state: of an input */
@@ -159,6 +159,7 @@ struct Tensor {
       union {
         int64_t dilation, way;
       };
+      int64_t channels_last;
     };
   };
   int dim_count;
@@ -252,6 +253,7 @@ typedef struct Convolution {
   int64_t n, channels, filters, groups;
   int64_t image[CONVOLUTION_DIMS], kernel[CONVOLUTION_DIMS], places[CONVOLUTION_DIMS];
   int64_t stride[CONVOLUTION_DIMS], padding[CONVOLUTION_DIMS], dilation[CONVOLUTION_DIMS];
+  bool channels_last; /* image [n, image.., channels], filter [filters, kernel.., channels / groups], and the result */
 } Convolution;
 /* `like` has shape and attributes, in two operands or three. False: that is none; *why says so. */
 bool graph_convolution_of(const Tensor *like, Tensor *const *in, Convolution *out, const char **why);

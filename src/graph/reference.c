@@ -276,7 +276,8 @@ static void convolve_place(const Convolution *c, const int64_t *place, double *i
       rest /= c->kernel[d];
     }
     for (int64_t i = 0; inside && i < each; i++) {
-      double *x = image + i * size + at, *w = filter + i * kernel + k;
+      double *x = image + (c->channels_last ? at * c->channels + i : i * size + at);
+      double *w = filter + (c->channels_last ? k * each + i : i * kernel + k);
       if (c->part == CONVOLUTION_FORWARD) *result += *x * *w;
       else if (c->part == CONVOLUTION_DATA) *x += *result * *w;
       else *w += *x * *result;
@@ -302,8 +303,9 @@ static void convolution(Run *r, const Tensor *t, double *out) {
   for (int64_t i = 0; i < c.n * c.filters * places; i++) {
     int64_t n = i / places / c.filters, f = i / places % c.filters, o = i % places, group = f / (c.filters / c.groups);
     int64_t place[] = {o / c.places[2] / c.places[1], o / c.places[2] % c.places[1], o % c.places[2]};
-    double *x = of[0] + (n * c.channels + group * each) * image, *w = of[1] + f * each * kernel;
-    convolve_place(&c, place, x, w, of[2] + i);
+    double *x = of[0] + n * c.channels * image + group * each * (c.channels_last ? 1 : image);
+    double *w = of[1] + f * each * kernel, *y = of[2] + (c.channels_last ? (n * places + o) * c.filters + f : i);
+    convolve_place(&c, place, x, w, y);
   }
 }
 

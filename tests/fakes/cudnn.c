@@ -164,6 +164,7 @@ EXPORT int cudnnBackendGetAttribute(void *of, int name, int type, int64_t most, 
 typedef struct Array {
   Dtype type;
   const Value *size;
+  int64_t channels, places; /* channels last: so many, at so many places; 0: row by row */
   char *at;
 } Array;
 
@@ -172,12 +173,22 @@ static int rank;
 static Array array_of(const Descriptor *tensor, const Value *ids, const Value *at) {
   Array a = {0};
   int type = value(tensor, 901, 1, 1)->i;
-  int64_t stride = 1;
   a.type = type == 0 ? DT_F32 : type == 2 ? DT_F16 : DT_BF16;
   a.size = value(tensor, 902, 3, rank);
+  const Value *stride = value(tensor, 903, 3, rank);
+  int64_t rows = 1, last = a.size[1].n;
+  bool is_rows = true, is_last = stride[1].n == 1;
   for (int d = rank - 1; d >= 0; d--) {
-    if (value(tensor, 903, 3, rank)[d].n != stride) fake.wrong++;
-    stride *= a.size[d].n;
+    is_rows &= stride[d].n == rows;
+    is_last &= d == 1 || stride[d].n == last;
+    rows *= a.size[d].n;
+    last *= d == 1 ? 1 : a.size[d].n;
+  }
+  if (!is_rows && !is_last) fake.wrong++;
+  fake.channels_last = is_last && !is_rows;
+  if (fake.channels_last) {
+    a.channels = a.size[1].n;
+    a.places = rows / a.size[0].n / a.channels;
   }
   for (int i = 0; i < 3; i++)
     if (ids[i].n == value(tensor, 906, 3, 1)->n) a.at = at[i].p;
@@ -186,7 +197,15 @@ static Array array_of(const Descriptor *tensor, const Value *ids, const Value *a
   return a;
 }
 
-static double load(const Array *a, int64_t i) { return dtype_load_float(a->type, a->at + i * dtype_bytes(a->type)); }
+/* Of the element that is the i-th in rows. */
+static char *element(const Array *a, int64_t i) {
+  if (a->channels) {
+    int64_t n = i / a->places / a->channels, c = i / a->places % a->channels, place = i % a->places;
+    i = (n * a->places + place) * a->channels + c;
+  }
+  return a->at + i * dtype_bytes(a->type);
+}
+static double load(const Array *a, int64_t i) { return dtype_load_float(a->type, element(a, i)); }
 
 /* Everything in three dims, those that are not there of size 1. */
 typedef struct Sizes {
@@ -243,7 +262,7 @@ static void convolve(int kind, const Sizes *s, const Array *x, const Array *w, c
       else if (kind == DATA) sum[of_x] += load(y, i) * load(w, of_w);
       else sum[of_w] += load(x, of_x) * load(y, i);
     }
-  for (int64_t i = 0; i < count; i++) dtype_store_float(to->type, to->at + i * dtype_bytes(to->type), sum[i]);
+  for (int64_t i = 0; i < count; i++) dtype_store_float(to->type, element(to, i), sum[i]);
   free(sum);
 }
 

@@ -15,6 +15,7 @@ typedef struct FakeCudnn {
   int64_t alignment;        /* of its arrays */
   void *stream;             /* likewise */
   int64_t dims;             /* of its tensors */
+  int channels_last;        /* its last tensor lies so, and not row by row */
   int idle;                 /* it computes nothing */
   /* what these answer */
   int create_result, graph_result, execute_result;

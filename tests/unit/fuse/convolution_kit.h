@@ -17,7 +17,8 @@ static inline int rank_of(const int64_t *shape) {
   return n;
 }
 
-static inline nereid_fusion *plan_on(nereid_device *d, const Case *c, nereid_dtype type, nereid_fuse_products who) {
+static inline nereid_fusion *plan_in(nereid_device *d, const Case *c, nereid_dtype type, nereid_fuse_products who,
+                                     nereid_fuse_layouts layouts) {
   nereid_builder *g = NULL;
   nereid_tensor in[3], out;
   nereid_fusion *f = NULL;
@@ -28,10 +29,14 @@ static inline nereid_fusion *plan_on(nereid_device *d, const Case *c, nereid_dty
                                    &in[n], &error));
   assert_ok(nereid_builder_op(g, c->expression, in, n, &out, 1, &error));
   if (c->by_filter) assert_ok(nereid_builder_gradients(g, &out, &in[2], 1, &in[1], 1, &out, &error));
-  nereid_fuse_options o = {.device = d, .products = who};
+  nereid_fuse_options o = {.device = d, .products = who, .layouts = layouts};
   assert_ok(nereid_builder_compile(g, &out, 1, &o, &f, &error));
   nereid_builder_free(g);
   return f;
+}
+
+static inline nereid_fusion *plan_on(nereid_device *d, const Case *c, nereid_dtype type, nereid_fuse_products who) {
+  return plan_in(d, c, type, who, NEREID_LAYOUTS_AUTO);
 }
 
 static const Case cases[] = {

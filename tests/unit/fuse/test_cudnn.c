@@ -57,6 +57,59 @@ static void all_parts_of_convolutions(void **state) {
   }
 }
 
+/* As the graph has it: operands and results that lie so. */
+static const char *const turned[] = {
+    "%0 a: f32[2, 7, 6, 4], %1 b: f32[6, 3, 2, 2]) {\n  %2 = convolution %0, %1 {tf32=1, part=forward, groups=2, "
+    "way=0, "
+    "channels_last=1, dims=[2, 1, 1, 2, 1, 2]} : f32[2, 4, 8, 6]\n",
+    "%0 a: f16[2, 9, 3], %1 b: f16[5, 4, 3]) {\n  %2 = convolution %0, %1 {tf32=0, part=forward, groups=1, way=0, "
+    "channels_last=1, dims=[2, 3, 1]} : f16[2, 6, 5]\n",
+    "%0 a: f32[1, 3, 2, 3, 4], %1 b: f32[4, 2, 3, 3, 2]) {\n  %2 = convolution %0, %1 {tf32=0, part=data, groups=1, "
+    "way=0, channels_last=1, dims=[1, 2, 2, 0, 0, 0, 1, 1, 1]} : f32[1, 4, 5, 7, 2]\n",
+    "%0 a: f32[2, 7, 6, 4], %1 b: f32[2, 4, 8, 6]) {\n  %2 = convolution %0, %1 {tf32=1, part=filter, groups=2, way=0, "
+    "channels_last=1, dims=[2, 1, 1, 2, 1, 2]} : f32[6, 3, 2, 2]\n",
+};
+
+static void channels_may_come_last(void **state) {
+  for (size_t i = 0; i < sizeof turned / sizeof *turned; i++) {
+    char path[] = "/tmp/nereid-test-XXXXXX.graph";
+    nereid_fuse_options o = {.device = gpu, .products = NEREID_PRODUCTS_LIBRARY};
+    nereid_fusion *f = NULL;
+    FILE *file = fdopen(mkstemps(path, 6), "w");
+    fprintf(file, "graph @turned(%s  return %%2\n}\n", turned[i]);
+    fclose(file);
+    assert_ok(nereid_fuse(path, NULL, NULL, 0, &o, &f, &error));
+    assert_int_equal(unlink(path), 0);
+    Arrays a = make_arrays(gpu, f, 0);
+    assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
+    assert_true(dnn->channels_last);
+    assert_right(turned[i], &a);
+    free_arrays(gpu, &a);
+    nereid_fusion_free(f);
+  }
+}
+
+/* Images are turned before and after, unless that moves nothing. */
+static void all_parts_with_channels_last(void **state) {
+  const Case one = {"F.conv2d(a, b, padding=1)", NEREID_F16, {{2, 1, 5, 4}, {1, 1, 3, 3}}, false};
+  for (size_t i = 0; i < CASES; i++) {
+    nereid_fusion *f = plan_in(gpu, &cases[i], cases[i].type, NEREID_PRODUCTS_LIBRARY, NEREID_LAYOUTS_CHANNELS_LAST);
+    Arrays a = make_arrays(gpu, f, 0);
+    assert_true(says(f, ": the library's, channels last\n"));
+    assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
+    assert_true(dnn->channels_last);
+    free_arrays(gpu, &a);
+    nereid_fusion_free(f);
+  }
+  nereid_fusion *f = plan_in(gpu, &one, one.type, NEREID_PRODUCTS_LIBRARY, NEREID_LAYOUTS_CHANNELS_LAST);
+  Arrays a = make_arrays(gpu, f, 0);
+  assert_int_equal(nereid_fusion_kernel_count(f), 1);
+  assert_ok(nereid_fusion_run(f, gpu, NULL, a.in, a.out, &error));
+  assert_right(one.expression, &a);
+  free_arrays(gpu, &a);
+  nereid_fusion_free(f);
+}
+
 /* Two after each other; the second run is recorded, with memory that was there before. */
 static void a_recorded_program_asks_for_nothing(void **state) {
   const Case two = {"F.conv2d(F.conv2d(a, b), b)", NEREID_F32, {{1, 3, 8, 8}, {3, 3, 2, 2}}, false};
@@ -136,11 +189,16 @@ static void convolutions_are_measured(void **state) {
   int calls = dnn->calls;
   assert_true(says(f, "as measured: ours takes"));
   assert_true(says(f, ", cuDNN 9.19.2 "));
+  assert_true(says(f, ", channels last "));
   assert_true(calls >= 3 * 2); /* the second is recorded, and replayed */
   nereid_fusion_free(f);
   f = plan_by(&large, NEREID_PRODUCTS_KEPT);
   assert_true(says(f, "as measured: ours takes"));
   assert_int_equal(dnn->calls, calls);
+  nereid_fusion_free(f);
+  f = plan_in(gpu, &large, large.type, NEREID_PRODUCTS_AUTO, NEREID_LAYOUTS_CONTIGUOUS);
+  assert_true(says(f, "as measured: ours takes"));
+  assert_false(says(f, "channels last"));
   nereid_fusion_free(f);
 }
 
@@ -194,6 +252,8 @@ int main(void) {
   dnn = find_dnn();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(all_parts_of_convolutions, setup, teardown),
+      cmocka_unit_test_setup_teardown(channels_may_come_last, setup, teardown),
+      cmocka_unit_test_setup_teardown(all_parts_with_channels_last, setup, teardown),
       cmocka_unit_test_setup_teardown(a_recorded_program_asks_for_nothing, setup, teardown),
       cmocka_unit_test_setup_teardown(arrays_that_lie_elsewhere_get_another_plan, setup, teardown),
       cmocka_unit_test_setup_teardown(the_first_way_that_can_be_gone, setup, teardown),

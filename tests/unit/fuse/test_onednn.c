@@ -55,6 +55,50 @@ static void all_parts_of_convolutions(void **state) {
   }
 }
 
+/* Turned before, and back after, unless that moves nothing. */
+static void all_parts_with_channels_last(void **state) {
+  for (size_t i = 0; i < CASES && !missing; i++) {
+    nereid_fusion *f = plan_in(cpu, &cases[i], NEREID_F32, NEREID_PRODUCTS_LIBRARY, NEREID_LAYOUTS_CHANNELS_LAST);
+    Arrays a = make_arrays(cpu, f, 0);
+    assert_true(says(f, ": the library's, channels last\n"));
+    assert_ok(nereid_fusion_run(f, cpu, NULL, a.in, a.out, &error));
+    assert_right(cases[i].expression, &a);
+    free_arrays(cpu, &a);
+    nereid_fusion_free(f);
+  }
+}
+
+/* What stands around, in the order in which it lies; each beside float64. */
+static void work_follows_the_layout(void **state) {
+  static const Case each[] = {
+      {"F.relu(F.conv2d(F.relu(F.conv2d(a, b, padding=1)), b))", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}}, false},
+      {"F.conv2d(a, b, padding=1) + a", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}}, false},
+      {"F.conv2d(a, b).flatten(1).sum(1)", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}}, false},
+      {"F.conv2d(a, b).reshape(2, 2, 2, 4, 3).amax((2, 3, 4))", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}}, false},
+      {"(F.conv2d(a, b) * 2).sum((0, 2, 3))", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}}, false},
+      {"F.conv2d(a, b) - F.conv2d(a, b).amax(1, keepdim=True)", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}}, false},
+      {"F.max_pool2d(F.pad(F.relu(F.conv2d(a, b)), (1, 0, 1, 1)), 2)", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}}, false},
+      {"torch.cat([F.conv2d(a, b, padding=1), a], 1)[:, 1:6].permute(0, 2, 3, 1)",
+       NEREID_F32,
+       {{2, 4, 6, 5}, {4, 4, 3, 3}},
+       false},
+      {"F.conv_transpose2d(a, b, stride=2).unsqueeze(2).transpose(1, 3)",
+       NEREID_F32,
+       {{2, 4, 6, 5}, {4, 4, 3, 3}},
+       false},
+      {"F.relu(F.conv2d(a, b)).flatten(1) @ c", NEREID_F32, {{2, 4, 6, 5}, {4, 4, 3, 3}, {48, 3}}, false},
+  };
+  for (size_t i = 0; i < sizeof each / sizeof *each && !missing; i++) {
+    nereid_fusion *f = plan_in(cpu, &each[i], NEREID_F32, NEREID_PRODUCTS_LIBRARY, NEREID_LAYOUTS_CHANNELS_LAST);
+    Arrays a = make_arrays(cpu, f, 0);
+    assert_true(says(f, ": the library's, channels last\n"));
+    assert_ok(nereid_fusion_run(f, cpu, NULL, a.in, a.out, &error));
+    assert_right(each[i].expression, &a);
+    free_arrays(cpu, &a);
+    nereid_fusion_free(f);
+  }
+}
+
 /* With kernels before and after; recorded, it runs when the graph does. */
 static void among_kernels(void **state) {
   const Case c = {"F.relu(F.conv2d(F.conv2d(a * 2, b), b)) - 1", NEREID_F32, {{1, 3, 8, 8}, {3, 3, 2, 2}}, false};
@@ -105,6 +149,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(without_it_convolutions_are_ours, setup, teardown),
       cmocka_unit_test_setup_teardown(all_parts_of_convolutions, setup, teardown),
+      cmocka_unit_test_setup_teardown(all_parts_with_channels_last, setup, teardown),
+      cmocka_unit_test_setup_teardown(work_follows_the_layout, setup, teardown),
       cmocka_unit_test_setup_teardown(among_kernels, setup, teardown),
       cmocka_unit_test_setup_teardown(it_is_measured_once, setup, teardown),
   };

@@ -75,8 +75,8 @@ def native_batch_norm_backward(grad, x, weight, running_mean, running_var, m, r,
 
 
 def group_norm(x, groups, weight=None, bias=None, eps=1e-05):
-    y = prim.reshape(x, [x.shape[0], groups, count(x, list(range(1, x.ndim))) // groups])
-    v, m = var_mean(y, 2, keepdim=True, correction=0)
+    y = prim.reshape(x, [x.shape[0], groups, x.shape[1] // groups] + list(x.shape[2:]))
+    v, m = var_mean(y, list(range(2, y.ndim)), keepdim=True, correction=0)
     y = prim.reshape((y - m) * prim.rsqrt(v + eps), x.shape)
     y = y if weight is None else y * channels(x, weight)
     return y if bias is None else y + channels(x, bias)
