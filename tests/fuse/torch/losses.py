@@ -35,3 +35,14 @@ def divergences(x, y):
 def margins(x, y, z, n):
     s = torch.where(y[:, 0] > 0, 1.0, -1.0).to(x.dtype)
     return F.margin_ranking_loss(x[:, 0], y[:, 0], s, margin=0.3), F.triplet_margin_loss(x, y, z), F.cosine_embedding_loss(x, y, s), F.hinge_embedding_loss(x, torch.where(y > 0, 1, -1)), F.multi_margin_loss(x, n), F.cosine_similarity(x, y), F.pairwise_distance(x, y)
+
+
+# x f64[7,3,5], y i64[3,3]<4, n i64[3]<3, m i64[3]<2; grad
+def ctc(x, y, n, m):
+    p = x.log_softmax(2)
+    return F.ctc_loss(p, y + 1, n + 5, m + 1), F.ctc_loss(p, y + 1, (7, 6, 5), (3, 0, 2), reduction="none"), F.ctc_loss(p, (y + 1).flatten()[:5], (7, 7, 7), (2, 1, 2), reduction="sum"), F.ctc_loss(p[:2], y + 1, (2, 2, 2), (3, 1, 2), reduction="sum", zero_infinity=True), F.ctc_loss(p[:, 0], y[0, :2] + 1, torch.tensor(7), torch.tensor(2))
+
+
+# x f64[4,2,3], y i64[2,2]<2; grad
+def ctc_of_what_is_not_normalized(x, y):
+    return F.ctc_loss(x, y, (4, 3), (1, 2), blank=2), nn.CTCLoss(blank=2, reduction="sum")(x, y, (4, 4), (2, 2))

@@ -158,3 +158,15 @@ def adagrad_12(x, y):
         ((p - y) ** 2 * (i + 1) + p.sin()).sum().backward()
         opt.step()
     return p
+
+
+# x f64[3,4], y f64[3,4]
+# tolerance 2e-2
+def muon(x, y):
+    p, q = x.clone().requires_grad_(), y.mT.clone().requires_grad_()
+    opt = torch.optim.Muon([{"params": [p]}, {"params": [q], "nesterov": False, "adjust_lr_fn": "match_rms_adamw"}], lr=0.1)
+    for i in range(4):
+        opt.zero_grad()
+        ((p - y) ** 2 * (i + 1) + p.sin() * q.mT).sum().backward()
+        opt.step()
+    return p, q

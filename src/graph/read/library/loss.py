@@ -259,3 +259,101 @@ class MultiLabelMarginLoss(Loss):
 
 class TripletMarginWithDistanceLoss(Loss):
     def call(self, *x, **how): return triplet_margin_with_distance_loss(*x, **how)
+
+
+# ---- connectionist temporal classification ----
+
+# log of the sum of exp, where all may be -inf; a reduction, so that steps of a loop do not grow into each other.
+def log_of_sum(parts):
+    x = stack(parts, 2)
+    m = prim.max(x, [2])
+    none = m == -math.inf
+    m = prim.where(none, 0, m)
+    return without(prim.where(none, -math.inf, prim.log(prim.sum(prim.exp(x - m), [2])) + m), [2])
+
+
+# x[:, i - n], and -inf where there is none.
+def moved(x, n):
+    if n >= x.shape[1] or -n >= x.shape[1]:
+        return prim.full(x.shape, -math.inf, x.dtype)
+    return prim.pad(x[:, :-n], [0, n], [0, 0], [0, 0], -math.inf) if n > 0 else prim.pad(x[:, -n:], [0, 0], [0, -n], [0, 0], -math.inf)
+
+
+def lengths_of(x, n): return prim.reshape(x if isinstance(x, torch.Tensor) else tensor(list(x)), [n, 1])
+
+
+# alpha of each step: the logarithm of the probability of all ways to have come to that mark. beta: of all from there on.
+def ways_there(each, jumps, ends, letters):
+    place, alphas = arange(each.shape[2]), []
+    for t in range(each.shape[0]):
+        if t == 0:
+            alpha = prim.where((place < 2) & (place <= 2 * letters), each[0], -math.inf)
+        else:
+            on = t < ends
+            ways = [alpha, prim.where(on, moved(alpha, 1), -math.inf), prim.where(on & jumps, moved(alpha, 2), -math.inf)]
+            alpha = log_of_sum(ways) + prim.where(on, each[t], 0)
+        alphas.append(alpha)
+    return alphas
+
+
+def ways_on(each, jumps, ends, letters):
+    place, betas, beta = arange(each.shape[2]), [], prim.full(each[0].shape, -math.inf, each.dtype)
+    last = (place == 2 * letters) | (place == 2 * letters - 1)
+    jumps = prim.where(jumps, 0, -math.inf).to(each.dtype)
+    for i in range(each.shape[0]):
+        t = each.shape[0] - 1 - i
+        begin = prim.where(last & (t == ends - 1), prim.full([], 0, each.dtype), -math.inf)
+        beta = log_of_sum([beta, moved(beta, -1), moved(beta + jumps, -2), begin]) + each[t]
+        betas.append(beta)
+    return betas[::-1]
+
+
+# PyTorch takes the probabilities for normalized: the gradient is theirs less what the text makes of them.
+def ctc_gradient(g, x, loss, alphas, marks, each, jumps, ends, letters):
+    steps, n = x.shape[0], x.shape[1]
+    ways = stack(alphas, 0) + stack(ways_on(each, jumps, ends, letters), 0)
+    share = prim.where(ways == -math.inf, 0, prim.exp(ways - each + prim.reshape(loss, [1, n, 1])))
+    shares = prim.scatter_add(zeros_like(x), marks, share, 2)
+    inside = unsqueeze(unsqueeze(arange(steps), 1) < prim.reshape(ends, [1, n]), 2)
+    return prim.where(inside, (prim.exp(x) - shares) * prim.reshape(g, [1, n, 1]), 0)
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction='mean', zero_infinity=False):
+    if log_probs.ndim == 2:
+        ends, letters = [x if isinstance(x, torch.Tensor) else tensor(x) for x in (input_lengths, target_lengths)]
+        return squeeze(ctc_loss(unsqueeze(log_probs, 1), unsqueeze(targets, 0), ends, letters, blank, 'sum' if reduction == 'none' else reduction, zero_infinity), 0)
+    steps, n, _ = log_probs.shape
+    if not isinstance(steps, int):
+        prim.fail("ctc_loss takes a known number of steps")
+    ends, letters = lengths_of(input_lengths, n), lengths_of(target_lengths, n)
+    if targets.ndim == 1:  # all in one row
+        most = targets.shape[0] if isinstance(target_lengths, torch.Tensor) else sorted(target_lengths)[-1]
+        at = minimum(cumsum(letters, 0) - letters + arange(most), targets.shape[0] - 1)
+        targets = prim.reshape(gather(targets, 0, prim.reshape(at, [-1])), [n, most])
+    most = targets.shape[1]
+    one = prim.full([n, 1], blank, torch.int64)
+    marks = cat([prim.reshape(stack([prim.expand(one, [n, most]), prim.convert(targets, torch.int64)], 2), [n, 2 * most]), one], 1)
+    place = arange(2 * most + 1)
+    marks = prim.where(place < 2 * letters + 1, marks, blank)  # what stands after the text may be no letter
+    before = prim.pad(marks[:, :-2], [0, 2], [0, 0], [0, 0], blank) if most else marks
+    jumps = (marks != blank) & (marks != before) & (place >= 2)
+    every = prim.expand(unsqueeze(marks, 0), [steps] + list(marks.shape))
+    each = gather(log_probs, 2, every)
+    alphas = ways_there(each, jumps, ends, letters)
+    last = [gather(alphas[-1], 1, 2 * letters), prim.where(letters > 0, gather(alphas[-1], 1, clamp_min(2 * letters - 1, 0)), -math.inf)]
+    loss = prim.reshape(-log_of_sum(last), [n])
+    loss = prim.differentiate(loss, [log_probs], lambda g, x: [ctc_gradient(g, x, loss, alphas, every, each, jumps, ends, letters)])
+    if zero_infinity:
+        loss = prim.where(loss == math.inf, 0, loss)
+    if reduction == 'mean':
+        return mean(loss / prim.reshape(clamp_min(letters, 1), [n]))
+    return reduced(loss, reduction)
+
+
+class CTCLoss(Module):
+    def __init__(self, blank=0, reduction='mean', zero_infinity=False):
+        super().__init__()
+        self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
+
+    def forward(self, log_probs, targets, input_lengths, target_lengths):
+        return ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)

@@ -256,6 +256,36 @@ class optim_RAdam(Averaging):
         return p - m * group['lr'] * prim.where(rho > 5, r / (prim.sqrt(v) + group['eps']), 1)
 
 
+class optim_Muon(Optimizer):
+    def __init__(self, params, lr=0.001, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-07, ns_steps=5, adjust_lr_fn=None):
+        super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps, adjust_lr_fn=adjust_lr_fn, maximize=False)
+
+    def start(self, p, group, name):
+        if p.ndim != 2:
+            prim.fail(f"Muon takes parameters of 2 dims, and not of {p.ndim}")
+        return {'momentum_buffer': prim.state(p.shape, p.dtype, name + 'momentum_buffer')}
+
+    # Newton's and Schulz's iteration, in bf16, to a matrix whose singular values are about 1.
+    def orthogonal(self, g, group):
+        a, b, c = group['ns_coefficients']
+        x = prim.convert(transpose(g, 0, 1) if g.shape[0] > g.shape[1] else g, torch.bfloat16)
+        x = x / clamp_min(norm(x), group['eps'])
+        for _ in range(group['ns_steps']):
+            gram = matmul(x, transpose(x, 0, 1))
+            x = addmm(x, addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        return transpose(x, 0, 1) if g.shape[0] > g.shape[1] else x
+
+    def update(self, p, g, group, kept):
+        momentum, rows, columns = group['momentum'], p.shape[0], p.shape[1]
+        m = lerp(kept['momentum_buffer'], g, 1 - momentum)
+        prim.assign(kept['momentum_buffer'], m)
+        g = self.orthogonal(lerp(g, m, momentum) if group['nesterov'] else m, group)
+        ratio = math.sqrt(rows / columns) if rows > columns else 1
+        if group['adjust_lr_fn'] == 'match_rms_adamw':
+            ratio = 0.2 * math.sqrt(rows if rows > columns else columns)
+        return p * (1 - group['lr'] * group['weight_decay']) - prim.convert(g, p.dtype) * (group['lr'] * ratio)
+
+
 # ---- torch.autograd, gradients that are off, torch.nn.utils ----
 
 def tensor_backward(x, gradient=None, retain_graph=None, create_graph=False, inputs=None):

@@ -98,18 +98,22 @@ def root(x): return prim.detach(prim.sqrt(x), prim.where(x == 0, 0, prim.sqrt(pr
 
 
 def norm(x, p=2, dim=None, keepdim=False, *, dtype=None):
+    if dtype is not None:
+        x = prim.convert(x, dtype)
+    if p == 'nuc':
+        prim.fail("the nuclear norm is not supported: singular values are not")
     if p == 'fro' or p == 2 or p is None:
         return root(sum(x * x, dim, keepdim))
     if p == 1:
         return sum(prim.abs(x), dim, keepdim)
     if p == math.inf:
         return amax(prim.abs(x), dim, keepdim)
+    if p == -math.inf:
+        return amin(prim.abs(x), dim, keepdim)
+    if p == 0:
+        return sum(prim.convert(x != 0, x.dtype), dim, keepdim)
     s = sum(prim.pow(prim.abs(x), p), dim, keepdim)
     return prim.detach(prim.pow(s, 1 / p), prim.where(s == 0, 0, prim.pow(prim.where(s == 0, 1, s), 1 / p)))
-
-
-def linalg_norm(x, ord=None, dim=None, keepdim=False): return norm(x, 2 if ord is None else ord, dim, keepdim)
-def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None): return norm(x, ord, dim, keepdim)
 
 
 def logsumexp(x, dim, keepdim=False):
