@@ -266,7 +266,10 @@ static bool find_way(const Chooser *c, const Tensor *t, Way *way, nereid_error *
 
 /* Whether the image may lie with its channels last, and whether it may not. */
 static bool may_turn(const Chooser *c, const Tensor *t) {
-  return c->products->layouts != LAYOUTS_CONTIGUOUS && !(c->ends[t->id] & TAKEN);
+  const FuseProducts *o = c->products;
+  bool wanted =
+      o->layouts == LAYOUTS_CHANNELS_LAST || (o->layouts == LAYOUTS_AUTO && dnn_wants_channels_last(o->device));
+  return wanted && !(c->ends[t->id] & TAKEN);
 }
 static bool must_turn(const Chooser *c, const Tensor *t) {
   return c->products->layouts == LAYOUTS_CHANNELS_LAST && may_turn(c, t);

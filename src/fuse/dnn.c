@@ -15,6 +15,9 @@ bool dnn_takes(const nereid_device *d, Dtype t) {
   return d->kind == &device_cuda && (t == DT_F16 || t == DT_BF16 || t == DT_F32);
 }
 
+/* oneDNN takes as long with them, and its transposed convolutions' sums get longer. */
+bool dnn_wants_channels_last(const nereid_device *d) { return d->kind == &device_cuda; }
+
 nereid_status dnn_open(nereid_device *d, Dnn **out, nereid_error **error) {
   nereid_status status = d->kind == &device_cuda ? cudnn_open(out, error) : onednn_open(out, error);
   if (!status) (*out)->device = d;

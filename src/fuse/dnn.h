@@ -21,6 +21,8 @@ typedef struct DnnPlan DnnPlan; /* one convolution, in one of the library's ways
 
 /* Which types of convolutions the device's library has at all; no library is opened for that. */
 bool dnn_takes(const nereid_device *d, Dtype t);
+/* Whether its kernels may want images with their channels last, and lose no accuracy by it. */
+bool dnn_wants_channels_last(const nereid_device *d);
 nereid_status dnn_open(nereid_device *d, Dnn **out, nereid_error **error);
 void dnn_close(Dnn *l); /* when its plans are freed; NULL: nothing */
 /* "cuDNN 9.19.0", and what tells this library from others. */
