@@ -121,6 +121,8 @@ typedef enum {
   SP_CLOCK64,
   SP_GLOBALTIMER,
   SP_SMID,
+  SP_CLUSTER_RANK,
+  SP_CLUSTER_SIZE,
   SP_COUNT
 } LaneSpecial;
 extern const char *const lane_special_names[SP_COUNT]; /* "tid.x", as PTX writes them without % */
@@ -146,7 +148,8 @@ struct LaneOp {
   bool guard_not;
   uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
   uint8_t trans_a, trans_b, mixed, inc, read;
-  uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll, waits, warps;
+  uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll, waits, multicast,
+      warps;
   uint16_t rows, columns;
   int16_t buffer; /* shared memory: which buffer of the func; -1 none */
   int statement;  /* the number of the tile operation that it is part of; 0: none */
@@ -200,12 +203,14 @@ typedef struct LaneFunc {
   int maps;                   /* how many of these, the last ones, are tensor maps: the value is a map's address */
   struct GpuLaunchPlan *plan; /* what a launch computes for them (gpu/launch_plan.h); NULL: there are none */
   bool uses_diag, uses_list;
-  int stages_missed, maps_missed;       /* as Func's */
-  const char *unspecialized, *unturned; /* as Func's */
-  const char *not_in_tmem;              /* as Func's */
-  const char *apart;                    /* which arrays a launch must show to lie apart: "x from y, ..."; NULL: none */
+  int stages_missed, maps_missed;                     /* as Func's */
+  const char *unspecialized, *unclustered, *unturned; /* as Func's */
+  const char *not_in_tmem;                            /* as Func's */
+  const char *apart;  /* which arrays a launch must show to lie apart: "x from y, ..."; NULL: none */
   const char *copied; /* which a launch may copy to rows that begin at 16 bytes: "x, ..."; NULL: none */
   bool persistent;    /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
+  int cluster;        /* a launch whose grid is a multiple of so many programs along x makes clusters of so many blocks
+                       * (gpu_plan_cluster); 0, 1: never */
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
   struct Instrument *instrument;
   LaneBlock *body;
@@ -362,11 +367,12 @@ void lane_pass_end(LaneFunc *f, const char *name, const PassContract *c, bool ve
  * addresses are the process's own; `check` (may be NULL) is asked about each access and returns false for a wrong one.
  */
 typedef struct LaneSimOptions {
-  const int32_t *grid;              /* [3] */
-  int64_t begin, end;               /* programs, x fastest */
-  const int64_t *programs;          /* or NULL: all in [begin, end) */
-  int64_t blocks;                   /* of a persistent kernel: [begin, end) are blocks, of so many; 0: one a program */
-  uint64_t seed;                    /* for the order of warps; 0: they go in step */
+  const int32_t *grid;     /* [3] */
+  int64_t begin, end;      /* programs, x fastest */
+  const int64_t *programs; /* or NULL: all in [begin, end) */
+  int64_t blocks;          /* of a persistent kernel: [begin, end) are blocks, of so many; 0: one a program */
+  int cluster;             /* blocks of a cluster, along x; 0, 1: there are none. [begin, end) is of whole ones */
+  uint64_t seed;           /* for the order of warps; 0: they go in step */
   const struct LaneTraceHook *hook; /* or NULL */
   bool (*check)(void *arg, uint64_t address, int bytes, bool write);
   void *check_arg;

@@ -274,12 +274,12 @@ static void parse_params(Parser *p) {
 }
 
 static void parse_header_word(Parser *p) {
-  static const char *const words[] = {"warps", "hidden", "maps", "diag", "list", "shared", "persistent"};
+  static const char *const words[] = {"warps", "hidden", "maps", "diag", "list", "shared", "persistent", "cluster"};
   size_t n;
   const char *s = cursor_word(p->in, "'{'", &n);
   int which = 0;
-  while (which < 7 && !cursor_same(s, n, words[which])) which++;
-  if (which == 7) diag_fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
+  while (which < 8 && !cursor_same(s, n, words[which])) which++;
+  if (which == 8) diag_fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
   cursor_expect(p->in, '=');
   int value = cursor_int_between(p->in, 0, which == 5 ? 1 << 24 : 1024, words[which]);
   LaneFunc *f = p->f;
@@ -290,7 +290,8 @@ static void parse_header_word(Parser *p) {
     case 3: f->uses_diag = value != 0; break;
     case 4: f->uses_list = value != 0; break;
     case 5: f->shared_bytes = value; break;
-    default: f->persistent = value != 0; break;
+    case 6: f->persistent = value != 0; break;
+    default: f->cluster = value; break;
   }
 }
 

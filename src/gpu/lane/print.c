@@ -181,6 +181,7 @@ void lane_print(Buf *out, const LaneFunc *f, bool spans) {
   if (f->uses_list) buf_puts(out, " list=1");
   if (f->shared_bytes) buf_printf(out, " shared=%d", f->shared_bytes);
   if (f->persistent) buf_puts(out, " persistent=1");
+  if (f->cluster) buf_printf(out, " cluster=%d", f->cluster);
   buf_puts(out, " {\n");
   for (int i = 0; i < f->buffers.n; i++) {
     const LaneBuffer *b = &f->buffers.at[i];

@@ -26,9 +26,9 @@ const LaneInfo lane_info[LANE_COUNT] = {
 #undef LANE
 };
 
-const char *const lane_special_names[SP_COUNT] = {"tid.x",   "laneid",      "ctaid.x",  "ctaid.y",
-                                                  "ctaid.z", "nctaid.x",    "nctaid.y", "nctaid.z",
-                                                  "clock64", "globaltimer", "smid"};
+const char *const lane_special_names[SP_COUNT] = {
+    "tid.x",    "laneid",  "ctaid.x",     "ctaid.y", "ctaid.z",         "nctaid.x",        "nctaid.y",
+    "nctaid.z", "clock64", "globaltimer", "smid",    "cluster_ctarank", "cluster_nctarank"};
 
 /* ---- kinds and types --------------------------------------------------------------------------------------------- */
 
@@ -191,6 +191,7 @@ static const LaneAttr attrs[] = {
     NUMBER("bit", bit),
     NUMBER("bits", bits),
     NUMBER("unroll", unroll),
+    NUMBER("multicast", multicast),
     NUMBER("warps", warps),
     {"rows", LANE_ATTR_WIDE, offsetof(LaneOp, rows), false, NULL, 0},
     {"columns", LANE_ATTR_WIDE, offsetof(LaneOp, columns), false, NULL, 0},

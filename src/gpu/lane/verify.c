@@ -127,7 +127,7 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_VOTE] = {ANY, "p"},
     [LANE_REDUX] = {INT32 | K(B32), "w"},
     [LANE_MBAR_INIT] = {ANY, "aw"},
-    [LANE_MBAR_ARRIVE] = {ANY, "a"},
+    [LANE_MBAR_ARRIVE] = {ANY, "aw"},
     [LANE_MBAR_EXPECT] = {ANY, "aw"},
     [LANE_MBAR_WAIT] = {ANY, "aw"},
     [LANE_FENCE_MBAR] = {ANY, ""},
@@ -152,6 +152,7 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_TMEM_FENCE_AFTER] = {ANY, ""},
     [LANE_BARRIER] = {ANY, ""},
     [LANE_BARRIER_ARRIVE] = {ANY, ""},
+    [LANE_CLUSTER_BARRIER] = {ANY, ""},
     [LANE_FENCE] = {ANY, ""},
     [LANE_FOR] = {INTS, "kkk*"},
     [LANE_WHILE] = {ANY, "*"},
@@ -336,6 +337,11 @@ static void check_barrier(Verifier *v, const LaneOp *op) {
   if (op->warps < 1 || op->warps > v->f->num_warps) wrong(v, op, "it is of %d warps", op->warps);
 }
 
+static void check_cluster_barrier(Verifier *v, const LaneOp *op) {
+  if (v->parted) wrong(v, op, "it is of the block's warps, but only a part of them is here");
+  if (v->f->cluster < 2) wrong(v, op, "there is no cluster");
+}
+
 /* Of a warpgroup's operation. */
 static void check_group(Verifier *v, const LaneOp *op) {
   if (warps_here(v) % 4) wrong(v, op, "%d warps are no warpgroups", warps_here(v));
@@ -343,6 +349,8 @@ static void check_group(Verifier *v, const LaneOp *op) {
 
 static void check_tensor(Verifier *v, const LaneOp *op) {
   if (op->space != SPACE_SHARED) wrong(v, op, "one side is shared memory");
+  if (op->multicast >> (v->f->cluster > 1 ? v->f->cluster : 0))
+    wrong(v, op, "the cluster has %d blocks", v->f->cluster);
   if (op->code == LANE_TENSOR_RED && (op->rmw > RMW_XOR || op->kind != LK_NONE)) wrong(v, op, "no such reduction");
   check_offset(v, op);
 }
@@ -389,6 +397,7 @@ static void check_mbar(Verifier *v, const LaneOp *op) {
   if (op->code == LANE_MBAR_WAIT && op->guard) wrong(v, op, "it cannot have a guard");
   if (op->space != SPACE_SHARED) wrong(v, op, "an mbarrier is in shared memory");
   if (op->imm % 8) wrong(v, op, "an mbarrier is aligned to 8 bytes");
+  if (op->code == LANE_MBAR_ARRIVE && op->in_count > 1 && v->f->cluster < 2) wrong(v, op, "there is no cluster");
   check_offset(v, op);
 }
 
@@ -468,6 +477,7 @@ static void (*const attr_checks[LANE_COUNT])(Verifier *v, const LaneOp *op) = {
     [LANE_SETMAXNREG] = check_setmaxnreg,
     [LANE_BARRIER] = check_barrier,
     [LANE_BARRIER_ARRIVE] = check_barrier,
+    [LANE_CLUSTER_BARRIER] = check_cluster_barrier,
     [LANE_CP_ASYNC] = check_cp_async,
     [LANE_REDUX] = check_redux,
     [LANE_ASM] = check_asm,

@@ -145,6 +145,24 @@ void ptx_wait(Ptx *p, const LaneOp *op, const LaneValue *where) {
   ptx_args_of(p, label);
 }
 
+/* At another block's barrier, too, with what the block's own scope orders: who arrives has read by products, which it
+ * has waited for, and who waits writes by copies. `.release.cluster` would wait for all that is under way to memory. */
+static void arrive(Ptx *p, const LaneOp *op, Arg at) {
+  if (op->in_count == 1) {
+    ptx_open(p, op, "mbarrier.arrive.shared::cta.b64");
+    ptx_args_of(p, ptx_text("_"), at);
+    return;
+  }
+  Arg there = ptx_fresh(p, LT_B32), to = ptx_text("[");
+  ptx_open(p, NULL, "add.s32");
+  ptx_args_of(p, there, ptx_reg(p, op->in[0]), ptx_int(op->imm));
+  ptx_open(p, NULL, "mapa.shared::cluster.u32");
+  ptx_args_of(p, there, there, ptx_arg(p, op->in[1], LK_U32));
+  strcat(strcat(to.s, there.s), "]");
+  ptx_open(p, op, "mbarrier.arrive.shared::cluster.b64");
+  ptx_args_of(p, ptx_text("_"), to);
+}
+
 void ptx_mbar(Ptx *p, const LaneOp *op) {
   needs_sm_90(p, op);
   if (op->code == LANE_MBAR_WAIT) {
@@ -165,7 +183,7 @@ void ptx_mbar(Ptx *p, const LaneOp *op) {
       ptx_args_of(p, ptx_text("_"), at, bytes);
       break;
     }
-    default: ptx_open(p, op, "mbarrier.arrive.shared::cta.b64"); ptx_args_of(p, ptx_text("_"), at);
+    default: arrive(p, op, at); break;
   }
 }
 
@@ -177,9 +195,11 @@ void ptx_tensor(Ptx *p, const LaneOp *op) {
   int first = load ? 3 : 2;
   Arg at = ptx_address(p, op), bar = load ? ptx_reg(p, op->in[1]) : at, map = ptx_reg(p, op->in[first - 1]), to[5];
   for (int i = first; i < op->in_count; i++) to[i - first] = ptx_reg(p, op->in[i]);
+  Arg mask = op->multicast ? ptx_const_reg(p, LT_B16, op->multicast) : at;
   ptx_open(p, op, op->code == LANE_TENSOR_RED ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.");
   ptx_put_int(p, op->in_count - first);
-  put(p, load ? "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes " : "d.global.shared::cta.");
+  put(p, load ? "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes" : "d.global.shared::cta.");
+  if (load) put(p, op->multicast ? ".multicast::cluster " : " ");
   if (op->code == LANE_TENSOR_RED) put(p, names[op->rmw]), put(p, ".");
   if (!load) put(p, "tile.bulk_group ");
   if (load) put(p, at.s), put(p, ", ");
@@ -191,7 +211,9 @@ void ptx_tensor(Ptx *p, const LaneOp *op) {
   }
   put(p, load ? "}], [" : "}], ");
   put(p, bar.s);
-  put(p, load ? "];\n" : ";\n");
+  if (load) put(p, "]");
+  if (op->multicast) put(p, ", "), put(p, mask.s);
+  put(p, ";\n");
 }
 
 void ptx_bulk(Ptx *p, const LaneOp *op) {
@@ -199,6 +221,10 @@ void ptx_bulk(Ptx *p, const LaneOp *op) {
   switch (op->code) {
     case LANE_FENCE_MBAR: ptx_open(p, op, "fence.mbarrier_init.release.cluster;\n"); break;
     case LANE_BULK_COMMIT: ptx_open(p, op, "cp.async.bulk.commit_group;\n"); break;
+    case LANE_CLUSTER_BARRIER: /* what it is for was fenced (CUTLASS does so, too) */
+      ptx_open(p, op, "barrier.cluster.arrive.relaxed.aligned;\n");
+      ptx_open(p, op, "barrier.cluster.wait.aligned;\n");
+      break;
     case LANE_BULK_WAIT:
       ptx_open(p, op, op->read ? "cp.async.bulk.wait_group.read" : "cp.async.bulk.wait_group");
       ptx_args_of(p, ptx_int(op->imm));

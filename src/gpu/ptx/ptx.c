@@ -80,6 +80,8 @@ static void ptx_param(Ptx *p, const LaneValue *to, int i) {
 }
 
 static void ptx_special(Ptx *p, const LaneOp *op) {
+  if (op->special >= SP_CLUSTER_RANK && p->target->sm < 90)
+    diag_fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no clusters", p->target->name);
   ptx_open(p, NULL, "mov.");
   put(p, ptx_type_name(op->out[0]->type));
   Arg name = ptx_text("%");
@@ -202,6 +204,7 @@ static const struct Printer {
     [LANE_TMEM_FENCE_AFTER] = {ptx_tmem},
     [LANE_BARRIER] = {ptx_barrier},
     [LANE_BARRIER_ARRIVE] = {ptx_barrier},
+    [LANE_CLUSTER_BARRIER] = {ptx_bulk},
     [LANE_FENCE] = {ptx_fence},
     [LANE_FOR] = {ptx_for},
     [LANE_WHILE] = {ptx_while},

@@ -18,7 +18,7 @@
  */
 #include "gpu/sim/sim_plan.h"
 
-enum { BARRIERS = 16, ENTRY_REGISTERS = 65536 };
+enum { BARRIERS = 16, ENTRY_REGISTERS = 65536, MOST_BLOCKS = 8, OF_CLUSTER = -1 };
 
 struct SimKnown {
   uint32_t *known, *fenced, *tmem, *seen; /* by warp three times, by mbarrier */
@@ -49,10 +49,10 @@ typedef struct SimApart {
   int count, now;
   int behind, turns; /* the warp that is left behind, or -1; for how many choices yet */
   bool (*body)(SimRun *r, SimMask *m);
-  Barrier barriers[BARRIERS];
-  SimKnown **known; /* by warp */
+  Barrier barriers[MOST_BLOCKS][BARRIERS], of_cluster; /* by block; number 0: of all its warps */
+  SimKnown **known;                                    /* by warp */
   uint32_t *reads, *unit_reads;
-  int free_registers;
+  int free_registers[MOST_BLOCKS];
 } SimApart;
 
 /* ---- what warps know --------------------------------------------------------------------------------------------- */
@@ -255,20 +255,24 @@ static bool run_all(SimRun *r) {
   return sim_tmem_end(r) && sim_bulk_end(r);
 }
 
+static void clear(SimRun *r, Barrier *b) {
+  b->arrived = 0;
+  sim_known_clear(r, b->now), sim_known_clear(r, b->done);
+}
+
 bool sim_run_apart(SimRun *r, bool (*body)(SimRun *r, SimMask *m)) {
   SimApart *a = r->apart;
   a->body = body;
-  a->free_registers = a->turns = 0;
+  a->turns = 0;
+  memset(a->free_registers, 0, sizeof a->free_registers);
   r->stopped = false;
   sim_bulk_start(r);
   if (r->tmem) sim_tmem_start(r);
-  for (int i = 0; i < BARRIERS; i++) {
-    Barrier *b = &a->barriers[i];
-    b->arrived = 0;
-    sim_known_clear(r, b->now), sim_known_clear(r, b->done);
-  }
+  clear(r, &a->of_cluster);
+  for (int k = 0; k < r->plan->cluster; k++)
+    for (int i = 0; i < BARRIERS; i++) clear(r, &a->barriers[k][i]);
   bool ok = true, failed = false;
-  int groups = (a->count + 3) / 4, registers = ENTRY_REGISTERS / (128 * groups) / 8 * 8, made = 0;
+  int groups = (r->plan->block_warps + 3) / 4, registers = ENTRY_REGISTERS / (128 * groups) / 8 * 8, made = 0;
   for (int i = 0; i < a->count; i++) {
     a->warps[i] = (Warp){.r = r, .registers = registers > 256 ? 256 : registers};
     sim_known_clear(r, a->known[i]);
@@ -292,31 +296,38 @@ bool sim_run_apart(SimRun *r, bool (*body)(SimRun *r, SimMask *m)) {
 
 void sim_apart(SimRun *r, Context *cx) {
   SimApart *a = r->apart = NEW(cx->arena, SimApart);
-  int warps = r->plan->warps, bytes = r->plan->shared_bytes;
+  int warps = r->plan->warps, bytes = r->plan->all_bytes;
   *a = (SimApart){.cx = cx, .count = warps};
   a->warps = NEW_N(cx->arena, Warp, warps);
   a->known = NEW_N(cx->arena, SimKnown *, warps);
   for (int i = 0; i < warps; i++) a->known[i] = sim_known_create(r);
-  for (int i = 0; i < BARRIERS; i++) a->barriers[i] = (Barrier){0, 0, 0, sim_known_create(r), sim_known_create(r)};
+  a->of_cluster = (Barrier){0, 0, 0, sim_known_create(r), sim_known_create(r)};
+  for (int k = 0; k < r->plan->cluster; k++)
+    for (int i = 0; i < BARRIERS; i++) a->barriers[k][i] = (Barrier){0, 0, 0, sim_known_create(r), sim_known_create(r)};
   a->reads = NEW_N(cx->arena, uint32_t, (int64_t)bytes * warps);
   a->unit_reads = NEW_N(cx->arena, uint32_t, (int64_t)(bytes / 16 + 1) * warps);
 }
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
-static int live_warps(const SimApart *a) {
-  int n = 0;
-  for (int i = 0; i < a->count; i++) n += !a->warps[i].ended;
+/* Of a block, or (OF_CLUSTER) of all. */
+static int live_warps(const SimRun *r, int block) {
+  int n = 0, each = r->plan->block_warps;
+  for (int i = 0; i < r->apart->count; i++)
+    n += !r->apart->warps[i].ended && (block == OF_CLUSTER || i / each == block);
   return n;
 }
 
-static void complete(SimRun *r, Barrier *b) {
+bool sim_has_ended(const SimRun *r, int block) { return !live_warps(r, block); }
+
+/* met: all warps of all blocks have. */
+static void complete(SimRun *r, Barrier *b, bool met) {
   SimKnown *done = b->done;
   b->done = b->now, b->now = done;
   sim_known_clear(r, done);
   b->arrived = 0;
   b->generation++;
-  if (b != r->apart->barriers) return;
+  if (!met) return;
   r->block_sync = ++r->time;
   if (r->global) sim_shadow_meet(r->global);
   if (r->clocks) sim_clock_meet(r);
@@ -325,34 +336,37 @@ static void complete(SimRun *r, Barrier *b) {
 typedef struct Meeting {
   Barrier *barrier;
   uint32_t generation;
-  int number, warps;
+  int number, warps, block; /* block: whose all warps meet; OF_CLUSTER: those of all */
 } Meeting;
 
 static void tell_meeting(void *arg, char *out, size_t size) {
   const Meeting *m = arg;
-  if (m->number) snprintf(out, size, "at barrier %d of %d warps", m->number, m->warps);
+  if (m->block == OF_CLUSTER) snprintf(out, size, "at a barrier of the cluster");
+  else if (m->number) snprintf(out, size, "at barrier %d of %d warps", m->number, m->warps);
   else snprintf(out, size, "at a barrier of the block");
 }
 
 static bool has_met(SimRun *r, void *arg) {
   Meeting *m = arg;
   Barrier *b = m->barrier;
-  if (b->generation == m->generation && b == r->apart->barriers && b->arrived == live_warps(r->apart)) complete(r, b);
+  if (b->generation == m->generation && !m->number && b->arrived == live_warps(r, m->block))
+    complete(r, b, m->block == OF_CLUSTER || r->plan->cluster == 1);
   return b->generation != m->generation;
 }
 
 bool sim_meet(SimRun *r, const LaneOp *op) {
   SimApart *a = r->apart;
   int number = op->warps ? (int)op->imm : 0;
-  Barrier *b = &a->barriers[number];
-  Meeting m = {b, b->generation, number, op->warps};
+  int own = a->now / r->plan->block_warps, block = op->code == LANE_CLUSTER_BARRIER ? OF_CLUSTER : own;
+  Barrier *b = block == OF_CLUSTER ? &a->of_cluster : &a->barriers[own][number];
+  Meeting m = {b, b->generation, number, op->warps, block};
   if (b->arrived && op->warps && b->need != op->warps)
     return sim_fault(r, op, r->from, "barrier %d is of %d warps here, and of %d where others wait", number, op->warps,
                      b->need);
   b->need = op->warps;
   sim_release(r, b->now);
   b->arrived++;
-  if (op->warps && b->arrived == op->warps) complete(r, b);
+  if (op->warps && b->arrived == op->warps) complete(r, b, false);
   if (op->code == LANE_BARRIER_ARRIVE) return true;
   if (!has_met(r, &m) && !sim_wait_until(r, op, has_met, tell_meeting, &m)) return false;
   sim_acquire(r, b->done);
@@ -362,11 +376,21 @@ bool sim_meet(SimRun *r, const LaneOp *op) {
 
 /* ---- registers --------------------------------------------------------------------------------------------------- */
 
+typedef struct Wanted {
+  int more;
+  const int *of;
+} Wanted;
+
 static void tell_registers(void *arg, char *out, size_t size) {
-  snprintf(out, size, "for %d more registers a thread", *(const int *)arg);
+  snprintf(out, size, "for %d more registers a thread", ((const Wanted *)arg)->more);
 }
 
-static bool are_free(SimRun *r, void *arg) { return r->apart->free_registers >= *(int *)arg; }
+static int *free_registers(const SimRun *r) { return &r->apart->free_registers[r->apart->now / r->plan->block_warps]; }
+
+static bool are_free(SimRun *r, void *arg) {
+  const Wanted *w = arg;
+  return *w->of >= w->more;
+}
 
 bool sim_take_registers(SimRun *r, const LaneOp *op) {
   SimApart *a = r->apart;
@@ -375,8 +399,9 @@ bool sim_take_registers(SimRun *r, const LaneOp *op) {
   if (op->inc ? more < 0 : more > 0)
     return sim_fault(r, op, r->from, "a thread has %d registers, and wants %s: %lld", w->registers,
                      op->inc ? "more" : "fewer", (long long)op->imm);
-  if (more > 0 && !are_free(r, &more) && !sim_wait_until(r, op, are_free, tell_registers, &more)) return false;
-  a->free_registers -= more;
+  Wanted wanted = {more, free_registers(r)};
+  if (more > 0 && !are_free(r, &wanted) && !sim_wait_until(r, op, are_free, tell_registers, &wanted)) return false;
+  *free_registers(r) -= more;
   w->registers = (int)op->imm;
   return true;
 }

@@ -130,7 +130,8 @@ bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m) {
       if (!p || !sim_note_read(&from)) return false;
       memcpy(data, p, (size_t)bytes);
     }
-    SimAccess to = {r, o, t, bytes, sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm, true, false, false, false};
+    uint64_t at = sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm + sim_shared_of(r, t);
+    SimAccess to = {r, o, t, bytes, at, true, false, false, false};
     char *p = sim_reach(&to);
     if (!p || !sim_note_write(&to, p, data)) return false;
     memcpy(p, data, (size_t)bytes);
@@ -188,8 +189,9 @@ static uint32_t chunk_at(const SimOperand *p, uint32_t size, uint32_t line, uint
 bool sim_read_unit(const SimAccess *of) {
   SimRun *r = of->r;
   const LaneOp *op = of->o->op;
-  if (of->address + (uint64_t)of->bytes > (uint64_t)r->plan->shared_bytes)
-    return sim_fault(r, op, of->thread, "a product reads shared memory at byte %llu of %d", (ull)of->address,
+  uint64_t at = of->address - sim_shared_of(r, of->thread);
+  if (at + (uint64_t)of->bytes > (uint64_t)r->plan->shared_bytes)
+    return sim_fault(r, op, of->thread, "a product reads shared memory at byte %llu of %d", (ull)at,
                      r->plan->shared_bytes);
   LaneOp shared = *op;
   shared.space = SPACE_SHARED;
@@ -202,6 +204,7 @@ bool sim_read_unit(const SimAccess *of) {
 }
 
 static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, char out[16]) {
+  at += sim_shared_of(r, 32 * w);
   SimAccess a = {r, o, 32 * w, 16, at, false, false, true, true};
   if (!sim_read_unit(&a)) return false;
   for (int i = 0; i < 16; i++)

@@ -63,7 +63,7 @@ typedef struct SimBulk {
 struct SimBulk *sim_bulk(Context *cx, SimRun *r) {
   SimBulk *b = NEW(cx->arena, SimBulk);
   *b = (SimBulk){.arena = cx->arena};
-  b->chunks = NEW_N(cx->arena, Chunk, r->plan->shared_bytes / 16 + 1);
+  b->chunks = NEW_N(cx->arena, Chunk, r->plan->all_bytes / 16 + 1);
   b->groups = NEW_N(cx->arena, uint32_t, r->threads);
   for (int i = 0; i < SIM_MOST_MBARS; i++)
     b->mbars[i].now = sim_known_create(r), b->mbars[i].done = sim_known_create(r);
@@ -72,7 +72,7 @@ struct SimBulk *sim_bulk(Context *cx, SimRun *r) {
 
 void sim_bulk_start(SimRun *r) {
   SimBulk *b = r->bulk;
-  for (int i = 0; i < r->plan->shared_bytes; i++) r->shadow[i].in_flight = 0;
+  for (int i = 0; i < r->plan->all_bytes; i++) r->shadow[i].in_flight = 0;
   memset(b->groups, 0, sizeof *b->groups * (size_t)r->threads);
   b->count = b->copies.n = 0;
   b->faulted = false;
@@ -113,8 +113,9 @@ static Mbar *mbar_at(SimRun *r, const LaneOp *op, int t, uint32_t at, bool unit)
 static bool make(SimRun *r, const SimOp *o, int t, uint32_t at, uint32_t count) {
   SimBulk *b = r->bulk;
   const LaneOp *op = o->op;
-  if (at % 8 || at + 8 > (uint32_t)r->plan->shared_bytes)
-    return sim_fault(r, op, t, "no mbarrier can be at byte %u of %d of shared memory", at, r->plan->shared_bytes);
+  uint32_t in_block = at - sim_shared_of(r, t);
+  if (at % 8 || in_block + 8 > (uint32_t)r->plan->shared_bytes)
+    return sim_fault(r, op, t, "no mbarrier can be at byte %u of %d of shared memory", in_block, r->plan->shared_bytes);
   if (at_byte(b, at)) return sim_fault(r, op, t, "an mbarrier is made twice at byte %u", at);
   if (b->count == SIM_MOST_MBARS) return sim_fault(r, op, t, "more than %d mbarriers", SIM_MOST_MBARS);
   if (count < 1 || count > MOST_COUNT) return sim_fault(r, op, t, "an mbarrier of %u arrivals", count);
@@ -191,6 +192,13 @@ static bool wait_for(SimRun *r, const LaneOp *op, int t, Mbar *bar, uint32_t par
   return true;
 }
 
+/* Whether block x of the cluster has memory that thread t may reach. */
+static bool is_there(SimRun *r, const LaneOp *op, int t, uint32_t x) {
+  if (x >= (uint32_t)r->plan->cluster)
+    return sim_fault(r, op, t, "there is no block %u: the cluster has %d", x, r->plan->cluster);
+  return !sim_has_ended(r, (int)x) || sim_fault(r, op, t, "block %u of the cluster has ended", x);
+}
+
 bool sim_mbar(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneOp *op = o->op;
   SimBulk *b = r->bulk;
@@ -203,6 +211,12 @@ bool sim_mbar(SimRun *r, const SimOp *o, const SimMask *m) {
     if (!m->on[t] || !sim_guarded(r, o, t)) continue;
     uint32_t at = (uint32_t)(sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm),
              x = op->in_count > 1 ? (uint32_t)sim_get(r, o->in[1], LT_B32, t) : 0;
+    at += sim_shared_of(r, t);
+    if (op->code == LANE_MBAR_ARRIVE && op->in_count > 1) {
+      if (!is_there(r, op, t, x)) return false;
+      at = at - sim_shared_of(r, t) + x * (uint32_t)r->plan->block_bytes;
+      x = 0;
+    }
     if (op->code == LANE_MBAR_INIT) {
       if (!make(r, o, t, at, x)) return false;
       continue;
@@ -291,11 +305,14 @@ static bool is_map(const GpuTensorMap *m, int rank) {
   return m->magic == GPU_MAP_MAGIC && m->rank == rank && m->swizzle <= 3;
 }
 
-static bool open_copy(SimRun *r, const SimOp *o, int t, Copy *c) {
+/* block: of the cluster, where it goes. */
+static bool open_copy(SimRun *r, const SimOp *o, int t, int block, Copy *c) {
   const LaneOp *op = o->op;
   bool load = op->code == LANE_TENSOR_LOAD;
   int first = load ? 3 : 2, rank = op->in_count - first;
-  uint32_t at = (uint32_t)(sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm);
+  uint32_t base = (uint32_t)(block * r->plan->block_bytes),
+           at = base + (uint32_t)(sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm);
+  if (!is_there(r, op, t, (uint32_t)block)) return false;
   *c = (Copy){.o = o, .thread = t, .at = at, .group = r->bulk->groups[t], .rows = 1};
   memcpy(&c->map, (const void *)(uintptr_t)sim_get(r, o->in[first - 1], LT_B64, t), sizeof c->map);
   if (!is_map(&c->map, rank)) return sim_fault(r, op, t, "this is no tensor map of %d dimensions", rank);
@@ -309,16 +326,16 @@ static bool open_copy(SimRun *r, const SimOp *o, int t, Copy *c) {
   if (at % period) return sim_fault(r, op, t, "a box at byte %u of shared memory, not a multiple of %u", at, period);
   if (c->inner % 16 || (c->map.swizzle && c->inner > 16 << c->map.swizzle))
     return sim_fault(r, op, t, "a box whose rows have %d bytes", c->inner);
-  uint64_t from = 0, end = (uint64_t)r->plan->shared_bytes;
+  uint64_t from = base, end = base + (uint64_t)r->plan->shared_bytes;
   if (op->buffer >= 0 && op->buffer < r->plan->f->buffers.n) {
-    from = (uint64_t)r->plan->buffer_offset[op->buffer];
+    from = base + (uint64_t)r->plan->buffer_offset[op->buffer];
     end = from + (uint64_t)r->plan->f->buffers.at[op->buffer].bytes;
   }
   if (at < from || at + bytes > end)
     return sim_fault(r, op, t, "a box of %u bytes at byte %lld of buffer '%s', which has %llu", bytes,
                      (long long)at - (long long)from, buffer_name(r, op), (ull)(end - from));
   if (load) {
-    c->bar = mbar_at(r, op, t, (uint32_t)sim_get(r, o->in[1], LT_B32, t), true);
+    c->bar = mbar_at(r, op, t, base + (uint32_t)sim_get(r, o->in[1], LT_B32, t), true);
     if (!c->bar) return false;
     c->phase = c->bar->phase;
   } else {
@@ -351,9 +368,13 @@ bool sim_tensor(SimRun *r, const SimOp *o, const SimMask *m) {
   SimBulk *b = r->bulk;
   for (int t = r->from; t < r->to; t++) {
     if (!m->on[t] || !sim_guarded(r, o, t)) continue;
-    Copy *c = NEW(b->arena, Copy);
-    if (!open_copy(r, o, t, c) || !mark(r, c)) return false;
-    vec_push(b->arena, &b->copies, c);
+    unsigned blocks = o->op->multicast ? o->op->multicast : 1u << sim_block_of(r, t);
+    for (int block = 0; blocks >> block; block++) {
+      if (!(blocks >> block & 1)) continue;
+      Copy *c = NEW(b->arena, Copy);
+      if (!open_copy(r, o, t, block, c) || !mark(r, c)) return false;
+      vec_push(b->arena, &b->copies, c);
+    }
   }
   return true;
 }
@@ -395,6 +416,9 @@ static bool load_row(SimRun *r, Copy *c, int row) {
   int begin, end;
   if (!global_row(r, c, row, false, &from, &begin, &end)) return false;
   if (end > begin) memcpy(data + begin, from, (size_t)(end - begin));
+  int block = (int)c->at / r->plan->block_bytes;
+  if (sim_has_ended(r, block))
+    return sim_fault(r, c->o->op, c->thread, "bytes of a copy come to block %d of the cluster, which has ended", block);
   for (int i = 0; i < c->inner; i += 16) memcpy(r->shared + place(c, row, i), data + i, 16);
   if (c->bar->phase != c->phase)
     return sim_fault(

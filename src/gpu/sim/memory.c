@@ -23,16 +23,15 @@ char *sim_reach(const SimAccess *a) {
              NULL;
     return (char *)(uintptr_t)a->address;
   }
-  uint64_t end = a->address + (uint64_t)a->bytes;
+  uint64_t at = a->address - sim_shared_of(r, a->thread), end = at + (uint64_t)a->bytes;
   if (end > (uint64_t)r->plan->shared_bytes)
-    return sim_fault(r, op, a->thread, "shared memory at byte %llu of %d", (ull)a->address, r->plan->shared_bytes),
-           NULL;
+    return sim_fault(r, op, a->thread, "shared memory at byte %llu of %d", (ull)at, r->plan->shared_bytes), NULL;
   if (op->buffer >= 0 && op->buffer < r->plan->f->buffers.n) {
     uint64_t first = (uint64_t)r->plan->buffer_offset[op->buffer],
              bytes = (uint64_t)r->plan->f->buffers.at[op->buffer].bytes;
-    if (a->address < first || end > first + bytes)
-      return sim_fault(r, op, a->thread, "byte %lld of shared buffer '%s', which has %llu",
-                       (long long)(a->address - first), sim_buffer_name(a), (ull)bytes),
+    if (at < first || end > first + bytes)
+      return sim_fault(r, op, a->thread, "byte %lld of shared buffer '%s', which has %llu", (long long)(at - first),
+                       sim_buffer_name(a), (ull)bytes),
              NULL;
   }
   return r->shared + a->address;
@@ -43,7 +42,7 @@ static bool begin(SimRun *r, const SimOp *o, int t, int elements, bool write, Si
   uint64_t base = sim_get(r, o->in[0], op->in[0]->type, t);
   *a = (SimAccess){.r = r, .o = o, .thread = t, .bytes = lane_kind_info[op->kind].bits / 8 * elements, .write = write};
   a->address = base + (uint64_t)op->imm;
-  if (op->space == SPACE_SHARED) a->address &= 0xffffffff;
+  if (op->space == SPACE_SHARED) a->address = (a->address & 0xffffffff) + sim_shared_of(r, t);
   return (a->bytes > 0 && a->bytes <= MAX_ACCESS) || sim_fault(r, op, t, "an access of %d bytes", a->bytes);
 }
 

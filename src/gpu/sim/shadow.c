@@ -127,9 +127,15 @@ static bool race(const SimAccess *a, int i, int other, const char *did) {
 
 /* ---- accesses ---- */
 
+/* Of global memory: whether that warp is of another block, whose program may do what it likes. */
+static bool is_of_other(const SimAccess *a, int warp) {
+  return a->o->op->space == SPACE_GLOBAL && sim_block_of(a->r, 32 * warp) != sim_block_of(a->r, a->thread);
+}
+
 /* Whether an access at that time, by a thread of that warp, is not yet ordered before this thread. */
 static bool is_recent(const SimAccess *a, uint32_t time, int warp) {
   if (time < a->r->block_start || (a->r->apart && time < a->r->block_sync)) return false;
+  if (is_of_other(a, warp)) return false;
   if (a->r->apart && warp != a->thread / 32) return !sim_knows(a->r, a->thread / 32, warp, time, false);
   return time >= (warp == a->thread / 32 ? a->r->warp_sync[warp] : a->r->block_sync);
 }
@@ -164,7 +170,8 @@ static void note_reader(const SimAccess *a, SimShadow *s) {
     if (a->o->op->space == SPACE_GLOBAL) {
       if (s->read < r->block_sync) s->readers = 0;
       for (int w = 0; w < r->plan->warps; w++) /* who knows of this read knows of those that this warp knows of */
-        if (s->readers >> w & 1 && sim_knows(r, warp, w, s->read, false)) s->readers &= ~(1u << w);
+        if (s->readers >> w & 1 && (is_of_other(a, w) || sim_knows(r, warp, w, s->read, false)))
+          s->readers &= ~(1u << w);
       others = s->readers != 0; /* there is one time for all: the first one's, lest a race be made up */
       s->readers |= 1u << warp;
     }
@@ -231,7 +238,7 @@ static bool was_read_apart(const SimAccess *a, const SimShadow *s, uint64_t byte
       return true;
   }
   for (int w = 0; w < r->plan->warps; w++) {
-    if (w == own) continue;
+    if (w == own || is_of_other(a, w)) continue;
     uint32_t time = shared ? sim_reads(r, byte)[w] : s->readers >> w & 1 ? s->read : 0;
     if (shared && sim_unit_reads(r, byte)[w] > time) time = sim_unit_reads(r, byte)[w];
     *reader = -1;

@@ -191,15 +191,22 @@ static void special(SimRun *r, const SimOp *o) {
     case SP_NCTAID_X: v = r->plan->f->persistent ? (uint32_t)blocks_of(r) : (uint32_t)grid[0]; break;
     case SP_NCTAID_Y: v = (uint32_t)grid[1]; break;
     case SP_NCTAID_Z: v = (uint32_t)grid[2]; break;
+    case SP_CLUSTER_SIZE: v = (uint32_t)r->plan->cluster; break;
     case SP_CLOCK64: v = r->clock += 16; break;
     case SP_GLOBALTIMER: v = (uint64_t)clock_ns(); break;
     default: break;
   }
-  for (int t = r->from; t < r->to; t++)
-    sim_set(r, o->out[0], type, t,
-            o->op->special == SP_TID_X  ? (uint64_t)t
-            : o->op->special == SP_LANE ? (uint64_t)(t & 31)
-                                        : v);
+  for (int t = r->from; t < r->to; t++) {
+    uint64_t block = (uint64_t)sim_block_of(r, t), own = v;
+    switch ((LaneSpecial)o->op->special) {
+      case SP_TID_X: own = (uint64_t)(t % r->plan->block_threads); break;
+      case SP_LANE: own = (uint64_t)(t & 31); break;
+      case SP_CTAID_X: own = v + block; break;
+      case SP_CLUSTER_RANK: own = block; break;
+      default: break;
+    }
+    sim_set(r, o->out[0], type, t, own);
+  }
 }
 
 static void leave(SimRun *r, const SimOp *o, SimMask *m) {
@@ -293,6 +300,7 @@ static const struct Runner {
     [LANE_TMEM_FENCE_BEFORE] = {sim_tmem, IS_PASSED},
     [LANE_TMEM_FENCE_AFTER] = {sim_tmem, IS_PASSED},
     [LANE_BARRIER_ARRIVE] = {sim_converged},
+    [LANE_CLUSTER_BARRIER] = {sim_converged},
     [LANE_SETMAXNREG] = {sim_converged},
     [LANE_ELECT] = {sim_converged},
     [LANE_WGMMA] = {sim_converged},
@@ -417,7 +425,7 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
                          LaneSimFault *fault) {
   Arena *arena = cx->arena;
   SimRun *r = NEW(arena, SimRun);
-  SimPlan *plan = sim_plan(cx, f, o->hook);
+  SimPlan *plan = sim_plan(cx, f, o->cluster, o->hook);
   int threads = plan->threads;
   *r = (SimRun){.plan = plan, .o = o, .fault = fault, .threads = threads};
   r->regs = arena_alloc(arena, plan->reg_bytes);
@@ -425,8 +433,8 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   r->masks = NEW_N(arena, uint8_t *, 2 * plan->depth + 4);
   for (int i = 0; i < 2 * plan->depth + 4; i++) r->masks[i] = NEW_N(arena, uint8_t, threads);
   r->exited = NEW_N(arena, uint8_t, threads);
-  r->shared = arena_alloc(arena, (size_t)plan->shared_bytes);
-  r->shadow = NEW_N(arena, SimShadow, plan->shared_bytes);
+  r->shared = arena_alloc(arena, (size_t)plan->all_bytes);
+  r->shadow = NEW_N(arena, SimShadow, plan->all_bytes);
   r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
   if (plan->writes_global && !o->hook) r->global = sim_shadow_create(cx);
   if (!o->hook) r->async = sim_async(cx, f, threads);
@@ -516,7 +524,8 @@ bool lane_sim_step(LaneSim *s, int64_t program) {
 bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault) {
   LaneSim *s = lane_sim_open(f, args, o, fault);
   bool ok = s != NULL;
-  for (int64_t i = o->begin; i < o->end && ok; i++) ok = lane_sim_step(s, o->programs ? o->programs[i] : i);
+  for (int64_t i = o->begin; i < o->end && ok; i += o->cluster > 1 ? o->cluster : 1)
+    ok = lane_sim_step(s, o->programs ? o->programs[i] : i);
   lane_sim_close(s);
   return ok;
 }

@@ -8,6 +8,8 @@
  */
 #include "gpu/sim/sim_plan.h"
 
+enum { MOST_WARPS = 32, SHARED_ALIGN = 1024 };
+
 static const int type_bytes[] = {[LT_PRED] = 1, [LT_B16] = 2, [LT_B32] = 4, [LT_B64] = 8};
 
 typedef struct Interval {
@@ -197,8 +199,8 @@ static bool is_idle(const Planner *p, const LaneOp *op) {
 /* Whether warps wait for one another so that the block cannot go together. */
 static bool parts_warps(const LaneOp *op) {
   return lane_is_mbar(op->code) || lane_is_tensor(op->code) || lane_is_tmem(op->code) ||
-         op->code == LANE_BARRIER_ARRIVE || op->code == LANE_SETMAXNREG || (op->code == LANE_BARRIER && op->warps) ||
-         (op->code == LANE_IF && op->warps);
+         op->code == LANE_BARRIER_ARRIVE || op->code == LANE_CLUSTER_BARRIER || op->code == LANE_SETMAXNREG ||
+         (op->code == LANE_BARRIER && op->warps) || (op->code == LANE_IF && op->warps);
 }
 
 static void note_memory(Planner *p, SimOp *o) {
@@ -283,14 +285,22 @@ static void plan_shared(SimPlan *plan, const LaneFunc *f) {
   }
 }
 
-SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneTraceHook *hook) {
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, int cluster, const LaneTraceHook *hook) {
   Planner planner = {.arena = cx->arena, .hook = hook}, *p = &planner;
   SimPlan *plan = p->plan = NEW(cx->arena, SimPlan);
   plan->cx = cx;
   plan->f = f;
-  plan->warps = f->num_warps < 1 ? 1 : f->num_warps > 32 ? 32 : f->num_warps;
+  plan->cluster = cluster > 1 ? cluster : 1;
+  plan->block_warps = f->num_warps < 1 ? 1 : f->num_warps > MOST_WARPS ? MOST_WARPS : f->num_warps;
+  plan->block_threads = 32 * plan->block_warps;
+  plan->warps = plan->block_warps * plan->cluster;
   plan->threads = 32 * plan->warps;
+  if (plan->warps > MOST_WARPS)
+    diag_fail(cx, (Span){0}, "the simulator has no room for a cluster of %d blocks of %d warps", plan->cluster,
+              plan->block_warps);
   plan_shared(plan, f);
+  plan->block_bytes = (int)align_up(plan->shared_bytes, SHARED_ALIGN);
+  plan->all_bytes = (plan->cluster - 1) * plan->block_bytes + plan->shared_bytes;
 
   p->live = NEW_N(cx->arena, Interval, f->value_count + 1);
   p->place = NEW_N(cx->arena, uint32_t, f->value_count + 1);

@@ -49,19 +49,21 @@ typedef struct SimFixed {
 typedef struct SimPlan {
   Context *cx;
   const LaneFunc *f;
-  int threads, warps, depth;    /* depth: of nested control, at most */
+  int threads, warps, depth; /* of all blocks of the cluster; depth: of nested control, at most */
+  int cluster, block_threads, block_warps,
+      block_bytes;              /* blocks; of each; block_bytes: from one's memory to the next */
   size_t reg_bytes, copy_bytes; /* copy: for end_reads_args */
   SimBlock *body;
   uint32_t *params;    /* offsets */
   VEC(SimFixed) fixed; /* constants: written once */
   int *buffer_offset;
-  int shared_bytes;
+  int shared_bytes, all_bytes; /* a block's; of all */
   bool writes_global;
   bool apart; /* warps wait for one another, by mbarriers and barriers of some of them: sim/apart.c */
 } SimPlan;
 
-/* hook: leaves out what is not needed; may be NULL */
-SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneTraceHook *hook);
+/* cluster: blocks that run together; hook: leaves out what is not needed; may be NULL */
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, int cluster, const LaneTraceHook *hook);
 /* sim/pure.c: how to run it; never NULL for a pure operation. */
 void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int, int);
 
@@ -82,6 +84,7 @@ enum { SIM_COPIED = 0x8000, SIM_BY_COPY = 0x4000, SIM_BY_BULK = 0x2000, SIM_MBAR
 enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
 typedef struct SimGlobal SimGlobal; /* sim/shadow.c: the shadow of global memory since the block's last barrier */
 
+/* Of a block, or of a cluster's together. */
 typedef struct SimRun {
   const SimPlan *plan;
   const LaneSimOptions *o;
@@ -202,6 +205,7 @@ bool sim_pause(SimRun *r); /* others may go on now; false: the block has ended *
 bool sim_wait_until(SimRun *r, const LaneOp *op, bool (*ready)(SimRun *r, void *arg),
                     void (*tell)(void *arg, char *out, size_t size), void *arg);
 bool sim_meet(SimRun *r, const LaneOp *op);           /* a barrier, for the warp that runs */
+bool sim_has_ended(const SimRun *r, int block);       /* of a cluster */
 bool sim_take_registers(SimRun *r, const LaneOp *op); /* setmaxnreg */
 bool sim_outside(SimRun *r, bool ahead);              /* o->wait, which leaves the block */
 uint32_t sim_random(SimRun *r, uint32_t below);
@@ -218,7 +222,7 @@ uint32_t *sim_reads(SimRun *r, uint64_t byte);             /* of shared memory, 
 uint32_t *sim_unit_reads(SimRun *r, uint64_t byte);        /* the same of asynchronous units, of 16 bytes */
 uint32_t *sim_seen(SimRun *r, int warp);                   /* by mbarrier: phases that the warp knows to be complete */
 /* sim/bulk.c: mbarriers and copies by tensor maps */
-enum { SIM_MOST_MBARS = 64 };
+enum { SIM_MOST_MBARS = 128 };
 struct SimBulk *sim_bulk(Context *cx, SimRun *r);
 void sim_bulk_start(SimRun *r);
 bool sim_bulk_land(SimRun *r);    /* some bytes of a copy under way move; false: there are none, or a fault */
@@ -235,6 +239,13 @@ bool sim_bulk_group(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_bulk_there(SimRun *r, const LaneOp *op, int t, uint64_t byte, const char *does);
 /* sim/warp.c: between lanes */
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
+
+/* Blocks of a cluster are one run: their warps come one block after the other, and so do their shared memories. Within
+ * one, an address counts from its beginning: from here, of thread t's. */
+static inline int sim_block_of(const SimRun *r, int t) { return t / r->plan->block_threads; }
+static inline uint32_t sim_shared_of(const SimRun *r, int t) {
+  return (uint32_t)(sim_block_of(r, t) * r->plan->block_bytes);
+}
 
 static inline uint64_t sim_get(const SimRun *r, uint32_t offset, LaneType type, int t) {
   const char *p = r->regs + offset;

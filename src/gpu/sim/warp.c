@@ -78,7 +78,8 @@ static bool all_there(SimRun *r, const SimOp *o, int w, uint32_t lanes) {
 
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneOp *op = o->op;
-  if (r->apart && ((op->code == LANE_BARRIER && !op->warp) || op->code == LANE_BARRIER_ARRIVE)) {
+  if (r->apart && ((op->code == LANE_BARRIER && !op->warp) || op->code == LANE_BARRIER_ARRIVE ||
+                   op->code == LANE_CLUSTER_BARRIER)) {
     uint32_t lanes;
     return lanes_of(r, o, m, r->from / 32, &lanes) && sim_meet(r, op);
   }

@@ -84,6 +84,100 @@ static const char store_text[] =
     "    tensor_red %tile, %map, %c0, %c8 {shared add buffer=0}\n"
     "    bulk_commit\n    bulk_wait\n    yield\n  } do () {\n    yield\n  }\n}\n";
 
+/* The ring of two blocks of a cluster, which copy tiles in turn, for both. */
+static const char cluster_text[] =
+    "kernel @k(%out: b64 *f32, %n: b32 i32, %map: b64) warps=3 hidden=1 maps=1 cluster=2 {\n"
+    "  buffer \"ring\" bytes=2048 align=1024 ring=2\n"
+    "  buffer \"barriers\" bytes=32 align=8\n"
+    "  %tid = special {tid.x} : b32\n"
+    "  %rank = special {cluster_ctarank} : b32\n"
+    "  %size = special {cluster_nctarank} : b32\n"
+    "  %c0 = const.b32 {0} : b32\n"
+    "  %c1 = const.b32 {1} : b32\n"
+    "  %c3 = const.b32 {3} : b32\n"
+    "  %c7 = const.b32 {7} : b32\n"
+    "  %c8 = const.b32 {8} : b32\n"
+    "  %c64 = const.b32 {64} : b32\n"
+    "  %c16 = const.b32 {16} : b32\n"
+    "  %readers = mul.s32 %size, %c64 : b32\n"
+    "  %c128 = const.b32 {128} : b32\n"
+    "  %c1024 = const.b32 {1024} : b32\n"
+    "  %ring = shared {buffer=0} : b32\n"
+    "  %bars = shared {buffer=1} : b32\n"
+    "  %first = setp.s32 %tid, %c0 {eq} : pred\n"
+    "  if %first do () {\n"
+    "    mbar_init %bars, %c1 {shared buffer=1}\n"
+    "    mbar_init %bars, %c1 {shared buffer=1 +8}\n"
+    "    mbar_init %bars, %readers {shared buffer=1 +16}\n"
+    "    mbar_init %bars, %readers {shared buffer=1 +24}\n"
+    "    fence_mbar\n"
+    "    yield\n"
+    "  } do () {\n"
+    "    yield\n"
+    "  }\n"
+    "  cluster_barrier\n"
+    "  %reads = setp.s32 %tid, %c64 {lt} : pred\n"
+    "  if %reads {warps=2} do () {\n"
+    "    %row = shr.s32 %tid, %c3 : b32\n"
+    "    %x = xor.b32 %tid, %row : b32\n"
+    "    %chunk = and.b32 %x, %c7 : b32\n"
+    "    %a = fma.s32 %row, %c128, %ring : b32\n"
+    "    %at = fma.s32 %chunk, %c16, %a : b32\n"
+    "    %s0, %s1, %s2, %s3 = for.s32 %c0, %n, %c1, %c0, %c0, %c0, %c0 : b32, b32, b32, b32\n"
+    "    do (%i: b32, %v0: b32, %v1: b32, %v2: b32, %v3: b32) {\n"
+    "      %slot = and.b32 %i, %c1 : b32\n"
+    "      %half = shr.s32 %i, %c1 : b32\n"
+    "      %phase = and.b32 %half, %c1 : b32\n"
+    "      %bar = fma.s32 %slot, %c8, %bars : b32\n"
+    "      %from = fma.s32 %slot, %c1024, %at : b32\n"
+    "      mbar_wait %bar, %phase {shared buffer=1}\n"
+    "      %x0, %x1, %x2, %x3 = ld.b32 %from {shared buffer=0} : b32, b32, b32, b32\n"
+    "      fence_proxy\n"
+    "      mbar_arrive %bar, %c0 {shared buffer=1 +16}\n"
+    "      mbar_arrive %bar, %c1 {shared buffer=1 +16}\n"
+    "      %y0 = add.f32 %v0, %x0 : b32\n"
+    "      %y1 = add.f32 %v1, %x1 : b32\n"
+    "      %y2 = add.f32 %v2, %x2 : b32\n"
+    "      %y3 = add.f32 %v3, %x3 : b32\n"
+    "      yield %y0, %y1, %y2, %y3\n"
+    "    }\n"
+    "    %mine = fma.s32 %rank, %c64, %tid : b32\n"
+    "    %off = mulwide.s32 %mine, %c16 : b64\n"
+    "    %to = add.s64 %out, %off : b64\n"
+    "    st.b32 %to, %s0, %s1, %s2, %s3 {global}\n"
+    "    yield\n"
+    "  } do () {\n"
+    "    %one = elect : pred\n"
+    "    if %one do () {\n"
+    "      for.s32 %c0, %n, %c1 do (%pi: b32) {\n"
+    "        %pslot = and.b32 %pi, %c1 : b32\n"
+    "        %phalf = shr.s32 %pi, %c1 : b32\n"
+    "        %pother = add.s32 %phalf, %c1 : b32\n"
+    "        %pphase = and.b32 %pother, %c1 : b32\n"
+    "        %pbar = fma.s32 %pslot, %c8, %bars : b32\n"
+    "        %pinto = fma.s32 %pslot, %c1024, %ring : b32\n"
+    "        %pline = mul.s32 %pi, %c8 : b32\n"
+    "        mbar_wait %pbar, %pphase {shared buffer=1 +16}\n"
+    "        mbar_expect %pbar, %c1024 {shared buffer=1}\n"
+    "        %turn = and.b32 %pi, %c1 : b32\n"
+    "        %own = setp.s32 %turn, %rank {eq} : pred\n"
+    "        if %own do () {\n"
+    "          tensor_load %pinto, %pbar, %map, %c0, %pline {shared multicast=3 buffer=0}\n"
+    "          yield\n"
+    "        } do () {\n"
+    "          yield\n"
+    "        }\n"
+    "        yield\n"
+    "      }\n"
+    "      yield\n"
+    "    } do () {\n"
+    "      yield\n"
+    "    }\n"
+    "    yield\n"
+    "  }\n"
+    "  cluster_barrier\n"
+    "}\n";
+
 typedef struct Case {
   Context *cx;
   LaneFunc *f;
@@ -193,6 +287,68 @@ static void a_ring_needs_all_that_it_waits_for(void **state) {
     if (!op) break;
   }
   assert_int_equal(n, 11);
+}
+
+/* ---- a ring of two blocks ---------------------------------------------------------------------------------------- */
+
+/* Whether both blocks end without a fault and have summed up all tiles. */
+static bool run_cluster(const LaneFunc *f, int n, uint64_t seed, LaneSimFault *fault) {
+  enum { EACH = ROWS * COLUMNS };
+  int32_t grid[] = {2, 1, 1};
+  float *array = malloc(sizeof *array * (size_t)(EACH * n + 1)), out[2 * EACH] = {0};
+  for (int i = 0; i < EACH * n; i++) array[i] = (float)(i % 1000);
+  Map128 map = map_of(array, COLUMNS, n ? n * ROWS : 1, ROWS, 3);
+  Bounds bounds[] = {{out, 2 * EACH}, {array, EACH * n}};
+  LaneSimOptions o = {.grid = grid, .end = 2, .cluster = 2, .seed = seed, .check = inside, .check_arg = bounds};
+  bool ok = lane_sim_run(f, (uint64_t[]){(uintptr_t)out, (uint64_t)n, (uintptr_t)&map}, &o, fault);
+  for (int i = 0; ok && i < 2 * EACH; i++) {
+    float want = 0;
+    for (int k = 0; k < n; k++) want += array[k * EACH + i % EACH];
+    ok = out[i] == want;
+  }
+  free(array);
+  return ok;
+}
+
+static bool orders_blocks(const LaneOp *op) { return orders(op) || op->code == LANE_CLUSTER_BARRIER; }
+
+static void a_cluster_needs_all_that_it_waits_for(void **state) {
+  LaneSimFault fault;
+  int n = -1;
+  for (bool any = true; any; n++) { /* first as it is */
+    Case c = parse(cluster_text);
+    LaneOp *op = n < 0 ? NULL : order_find(c.f, orders_blocks, n);
+    any = op || n < 0;
+    if (op) lane_remove(op);
+    bool seen = !order_verifies(c.f);
+    for (int tiles = n < 0 ? 0 : MOST - 2; tiles < MOST && !seen; tiles++)
+      for (uint64_t seed = 0; seed < SEEDS && !seen; seed++) seen = !run_cluster(c.f, tiles, seed, &fault);
+    if (seen != (op != NULL)) fail_msg("number %d: %s", n, seen ? fault.message : lane_info[op->code].name);
+    context_destroy(c.cx);
+  }
+  assert_int_equal(n, 13 + 1);
+}
+
+static void change(LaneOp *op, void *arg) {
+  if (op->code == LANE_MBAR_ARRIVE) op->in[1] = arg;
+}
+
+static void find_eight(LaneOp *op, void *arg) {
+  if (op->code == LANE_CONST && op->imm == 8) *(LaneValue **)arg = op->out[0];
+}
+
+/* A block that is not there, and multicasts and barriers of what is no cluster. */
+static void what_is_no_cluster(void **state) {
+  Case c = parse(cluster_text);
+  LaneSimFault fault;
+  LaneValue *eight = NULL;
+  lane_walk(c.f->body, find_eight, &eight);
+  lane_walk(c.f->body, change, eight);
+  assert_false(run_cluster(c.f, 3, 1, &fault));
+  assert_non_null(strstr(fault.message, "there is no block 8: the cluster has 2"));
+  c.f->cluster = 0;
+  assert_false(order_verifies(c.f));
+  context_destroy(c.cx);
 }
 
 /* ---- stores ------------------------------------------------------------------------------------------------------ */
@@ -401,11 +557,18 @@ static void text_reads_back(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_ring_brings_every_tile),     cmocka_unit_test(a_ring_needs_all_that_it_waits_for),
-      cmocka_unit_test(stores_leave_the_tile),        cmocka_unit_test(stores_need_their_waits),
-      cmocka_unit_test(reads_are_forgotten_in_order), cmocka_unit_test(atomics_are_in_no_order),
-      cmocka_unit_test(faults_say_what_is_wrong),     cmocka_unit_test(registers_go_round),
-      cmocka_unit_test(wrong_text_is_refused),        cmocka_unit_test(text_reads_back),
+      cmocka_unit_test(a_ring_brings_every_tile),
+      cmocka_unit_test(a_ring_needs_all_that_it_waits_for),
+      cmocka_unit_test(a_cluster_needs_all_that_it_waits_for),
+      cmocka_unit_test(what_is_no_cluster),
+      cmocka_unit_test(stores_leave_the_tile),
+      cmocka_unit_test(stores_need_their_waits),
+      cmocka_unit_test(reads_are_forgotten_in_order),
+      cmocka_unit_test(atomics_are_in_no_order),
+      cmocka_unit_test(faults_say_what_is_wrong),
+      cmocka_unit_test(registers_go_round),
+      cmocka_unit_test(wrong_text_is_refused),
+      cmocka_unit_test(text_reads_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
