@@ -512,7 +512,7 @@ typedef struct nereid_options {
   double compiler_seconds;
   /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
    * hoist_loads, async_loads, dots_ahead, loads_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes),
-   * wgmma, tensor_cores, tensor_maps, apart. NULL: nothing
+   * wgmma, tensor_cores, tensor_maps, apart, clusters. NULL: nothing
    */
   const char *without;
   /* What the compiler warns of, one call each; the warning is gone when the call returns, its status is NEREID_OK.

@@ -37,7 +37,7 @@ static bool same_name(const char *a, const char *b) {
 }
 static bool takes_value(const char *o) {
   static const char *const options[] = {"--grid", "--block",   "--shared", "--warps", "--stages",
-                                        "--seed", "--without", "--define", NULL};
+                                        "--seed", "--without", "--define", "--ctas",  NULL};
   for (int i = 0; options[i]; i++)
     if (!strcmp(options[i], o)) return true;
   return false;

@@ -438,7 +438,7 @@ static int common_option(Launch *l, int argc, char **argv) {
   static const struct {
     const char *name;
     int which;
-  } options[] = {{"--warps", 0}, {"--stages", 1}, {"--seed", 2}};
+  } options[] = {{"--warps", 0}, {"--stages", 1}, {"--seed", 2}, {"--ctas", 3}};
   if (!strcmp(argv[0], "--debug")) return l->options.debug = true, 1;
   if (!strcmp(argv[0], "--limits")) {
     nereid_error *error = NULL;
@@ -464,7 +464,7 @@ static int common_option(Launch *l, int argc, char **argv) {
     l->options.without = argv[1];
     return 2;
   }
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < 4; k++) {
     if (strcmp(argv[0], options[k].name)) continue;
     int64_t v;
     bool u;
@@ -472,6 +472,7 @@ static int common_option(Launch *l, int argc, char **argv) {
     if (k == 0) l->options.num_warps = (int)v;
     if (k == 1) l->options.num_stages = (int)v;
     if (k == 2) l->seed = (uint64_t)v;
+    if (k == 3) l->options.num_ctas = (int)v;
     return 2;
   }
   return 0;

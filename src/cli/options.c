@@ -36,6 +36,7 @@ static const struct Option {
     {"--cold", false, "bench roofline tune"},
     {"--compile-only", false, "replay"},
     {"--csv", false, "bench"},
+    {"--ctas", true, "run inspect bench roofline prof tune build"},
     {"--debug", false, "run inspect bench roofline prof tune build"},
     {"--define", true, "run inspect bench roofline prof tune build replay"},
     {"--device", true, "run bench roofline prof tune replay fuse"},

@@ -64,6 +64,9 @@ typedef struct GpuBudgets {
   /* specialize: of loops that do more than multiply, from so many warps on, and from so many registers a thread for the
    * sums of their products (fewer leave room for a second block, which does as well), it is done where nobody asks */
   int specialized_warps, specialized_sums;
+  /* the same: blocks of a cluster that share tiles; where nobody asks (num_ctas) it is done where their way from L2
+   * takes so many sixteenths of the products' time (0: it is not done) */
+  int cluster, clustered;
   /* the same, lower/control.c: registers of a thread that copies, and the most of one that computes */
   int copying, computing;
   /* the same, lower/convert_layout.c: bytes for a change of layout beside rings that are never free */

@@ -90,6 +90,7 @@ void gpu_specialize(Func *f, const GpuOptions *o) {
   if (!gpu_specializes(f, o, f->persistent, &f->unspecialized)) return;
   Specialize p = {.f = f, .o = o, .persistent = f->persistent};
   plan(&p);
+  specialize_choose_cluster(&p);
   p.first = f->body->first;
   specialize_put_rings(&p);
   tile_replace_uses(f);

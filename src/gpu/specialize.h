@@ -2,6 +2,7 @@
  *
  *     specialize_find.c    which loops, and which tiles of theirs, are boxes that products of warpgroups take
  *     specialize_rings.c   rings for the tiles, and the numbers of their slots through all control flow
+ *     specialize_cluster.c which tiles neighbouring blocks share
  *     specialize_slice.c   what the half that copies needs; the function taken twice
  */
 #ifndef NEREID_GPU_SPECIALIZE_H
@@ -28,8 +29,10 @@ typedef struct Ring {
   Op *load;
   RegularTile *box;
   Value *handle, *map;
-  bool is_ahead; /* its tiles are waited for an iteration earlier */
-  bool is_row;   /* its tiles have one dim, and threads read them */
+  bool is_ahead;  /* its tiles are waited for an iteration earlier */
+  bool is_row;    /* its tiles have one dim, and threads read them */
+  bool is_shared; /* neighbouring blocks mostly take the same tile */
+  Value *same;    /* then, in a loop: whether they do */
 } Ring;
 
 /* Loops whose tiles are alike take turns with the same rings. */
@@ -73,6 +76,7 @@ typedef struct Specialize {
   bool after_stores;     /* tiles come after stores of the program: a launch must show that they do not meet these */
   DisjointStores stores; /* then, all */
   bool persistent;       /* it is, or is about to be */
+  int cluster;           /* blocks that share tiles; 0: none do */
   const char *why;
 } Specialize;
 
@@ -89,5 +93,11 @@ void specialize_slice(Specialize *p);
 /* Fills groups. */
 bool specialize_choose_rings(Specialize *p);
 void specialize_put_rings(Specialize *p);
+/* Fills cluster and is_shared, or says why not in Func.unclustered. */
+void specialize_choose_cluster(Specialize *p);
+void specialize_share_ring(Specialize *p, const Ring *r); /* tells the ring and the map, if it is shared */
+/* Before the loop, i1: whether the neighbours take the ring's tile, too. */
+Value *specialize_is_same(Specialize *p, Builder *b, const Loop *l, const Ring *r);
+void specialize_wait_for_readers(Specialize *p, Builder *b, const Group *g, const Ring *r);
 
 #endif

@@ -187,7 +187,7 @@ static void make_map(Builder *b, Ring *r) {
 static void build_copy(Specialize *p, Builder *b, const Ring *r, RingPlace at, bool is_none) {
   RegularTile *box = r->box;
   b->span = r->load->span;
-  Value *in[4 + REGULAR_DIMS] = {r->map, r->handle, at.slot}, *exists = NULL;
+  Value *in[5 + REGULAR_DIMS] = {r->map, r->handle, at.slot}, *exists = NULL;
   Value *wait[] = {r->handle, at.slot, build_binary(b, OP_XOR, at.parity, number(p, b, 1))};
   build_op(b, OP_RING_EMPTY, 3, wait, 0, NULL);
   for (int g = 0; g < box->guard_count && !is_none; g++)
@@ -196,7 +196,9 @@ static void build_copy(Specialize *p, Builder *b, const Ring *r, RingPlace at, b
   for (int d = 0; d < box->count; d++)
     in[4 + d] = is_none ? number(p, b, d ? 0 : OUTSIDE) : poly_build(box->space, b, box->dims[d].start, DT_I32, false);
   if (exists) in[4] = build_select(b, exists, in[4], number(p, b, OUTSIDE)); /* zeros */
-  build_op(b, OP_RING_TENSOR, 4 + box->count, in, 0, NULL);
+  int count = 4 + box->count;
+  if (r->same) in[count++] = r->same;
+  build_op(b, OP_RING_TENSOR, count, in, 0, NULL);
 }
 
 static Value *slot_before(Specialize *p, Builder *b, const Group *g, Value *slot) {
@@ -315,6 +317,9 @@ static void put_rings(Specialize *p, Loop *l) {
   Block *body = l->op->body[0];
   RingPlace at[2], first = g->at[1], next = {NULL};
   Ring *late[MAX_RINGS];
+  Builder before = {.func = f, .block = l->op->block, .before = l->op, .span = l->op->span};
+  for (int i = 0; i < l->ring_count; i++)
+    if (l->rings[i].handle->def->cluster) l->rings[i].same = specialize_is_same(p, &before, l, &l->rings[i]);
   int late_count = 0;
   for (int t = 0; t < g->tracks; t++) at[t] = ring_carry(p->f, l->op, g->at[t]);
   Builder top = {.func = f, .block = body, .before = body->first, .span = l->op->span};
@@ -519,9 +524,19 @@ void specialize_put_rings(Specialize *p) {
   for (int i = 0; i < p->loop_count; i++)
     for (int k = 0; k < p->loops[i].ring_count; k++) make_map(&top, &p->loops[i].rings[k]);
   for (int i = 0; i < p->single_count; i++) make_map(&top, &p->singles[i].ring);
+  for (int i = 0; i < p->loop_count; i++)
+    for (int k = 0; k < p->loops[i].ring_count; k++) specialize_share_ring(p, &p->loops[i].rings[k]);
   keep_apart(p, &top);
   RingPlace start = ring_first(&top);
   for (int i = 0; i < p->group_count; i++)
     for (int t = 0; t < 2; t++) p->groups[i].at[t] = start;
   thread_block(p, f->body);
+  Builder end = {.func = f, .block = f->body};
+  bool waited[MAX_GROUPS] = {false};
+  for (int i = 0; i < p->loop_count; i++) { /* loops of a group have the same rings */
+    Loop *l = &p->loops[i];
+    for (int k = 0; k < l->ring_count && !waited[l->group]; k++)
+      specialize_wait_for_readers(p, &end, &p->groups[l->group], &l->rings[k]);
+    waited[l->group] = true;
+  }
 }

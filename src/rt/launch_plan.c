@@ -139,3 +139,9 @@ GpuPlanFit gpu_plan_maps(const GpuLaunchPlan *p, const uint64_t *args, const int
     if (!fill_map(&p->maps[i], done, p->may_copy ? grid : NULL, &out[i])) return GPU_PLAN_NO_MAPS;
   return GPU_PLAN_FITS;
 }
+
+int gpu_plan_cluster(int most, const int32_t grid[3], int64_t *blocks) {
+  if (most < 2 || grid[0] % most || (blocks && *blocks < most)) return 1;
+  if (blocks) *blocks -= *blocks % most;
+  return most;
+}

@@ -59,6 +59,9 @@ GpuLaunchPlan *gpu_plan_keep(const GpuLaunchPlan *p);
  * not be started with these. */
 GpuPlanFit gpu_plan_maps(const GpuLaunchPlan *p, const uint64_t *args, const int32_t grid[3], GpuTensorMap *out);
 const char *gpu_plan_lacks(GpuPlanFit fit);
+/* How many blocks a cluster has, of a kernel that takes up to `most`; 1: none. Of a persistent kernel *blocks, which
+ * run at once, become a multiple of that; else blocks is NULL. */
+int gpu_plan_cluster(int most, const int32_t grid[3], int64_t *blocks);
 
 /* Of a map with `padded`: the bytes that its copy takes, and the map of the copy that lies at `copy`. */
 uint64_t gpu_map_copy_bytes(const GpuTensorMap *m);

@@ -16,7 +16,7 @@
 #include "runtime/instrument.h"
 
 /* Blocks that run at once, for persistent kernels: few, so that each runs several programs. */
-enum { GAP = 256, CHUNKS_PER_THREAD = 16, PERSISTENT_BLOCKS = 3 };
+enum { GAP = 256, CHUNKS_PER_THREAD = 16, PERSISTENT_BLOCKS = 3, CLUSTERED_BLOCKS = 4 };
 static const char *const default_target = "sm_90a";
 
 typedef struct Sim {
@@ -147,6 +147,7 @@ typedef struct SimRun {
   _Atomic int64_t operations; /* left */
   pthread_mutex_t lock;       /* of the rest */
   int64_t blocks;             /* of a persistent kernel; 0: one a program */
+  int cluster;                /* blocks of a cluster; 1: there are none */
   bool has_fault;
   LaneSimFault fault;
   Residents *residents; /* of programs that wait for each other, else NULL */
@@ -157,6 +158,7 @@ static LaneSimOptions block_options(SimRun *r, Checker *checker) {
   return (LaneSimOptions){.grid = r->launch->grid,
                           .programs = r->launch->options->programs,
                           .blocks = r->blocks,
+                          .cluster = r->cluster,
                           .seed = 1,
                           .check = check,
                           .check_arg = checker,
@@ -178,7 +180,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
   const Launch *l = r->launch;
   Checker checker = {.extents = r->extents};
   LaneSimOptions o = block_options(r, &checker);
-  o.begin = begin, o.end = end;
+  o.begin = begin * r->cluster, o.end = end * r->cluster;
   LaneSimFault fault = {0};
   if (lane_sim_run(launch_spec(l)->lane, r->args, &o, &fault)) return;
   record_fault(r, &checker, &fault);
@@ -283,10 +285,14 @@ static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t 
   }
   r.limits = limits_of(l->options);
   r.operations = r.limits.operations;
+  r.cluster = 1;
   int64_t count = l->options->programs ? l->options->program_count : l->total;
   if (launch_spec(l)->lane->persistent && !l->options->programs) {
-    if (count > PERSISTENT_BLOCKS) count = PERSISTENT_BLOCKS;
+    int most = launch_spec(l)->lane->cluster, few = most > 1 ? CLUSTERED_BLOCKS : PERSISTENT_BLOCKS;
+    if (count > few) count = few;
+    r.cluster = gpu_plan_cluster(most, l->grid, &count);
     r.blocks = count;
+    count /= r.cluster;
   }
   int64_t chunk = count / ((int64_t)pool_threads(sim->pool) * CHUNKS_PER_THREAD);
   if (lane_waits(launch_spec(l)->lane)) run_together(&r, count);

@@ -78,6 +78,8 @@ static const struct {
              SLOT("volatile", is_volatile),
              SLOT("scope", scope),
              SLOT("own", own),
+             SLOT("cluster", cluster),
+             SLOT("parts", parts),
              SLOT("flags", flags)};
 #undef SLOT
 

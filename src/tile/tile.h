@@ -200,6 +200,9 @@ struct Op {
       union {
         int64_t is_volatile, scope, own, flags;
       };
+      union {
+        int64_t cluster, parts;
+      };
     };
   };
   double number;    /* "number" */
@@ -241,6 +244,8 @@ typedef struct Func {
   const char *not_in_tmem; /* why the sums of a product on tensor cores are in registers (gpu/tmem.c); NULL: none's are,
                               or there is no tensor memory */
   const char *unspecialized; /* why no warps of its own copy tiles (gpu/specialize.c); NULL: they do, or nobody asked */
+  const char *unclustered;   /* then why blocks share none of the tiles (gpu/specialize_cluster.c); NULL: they do, or
+                              * nobody asked */
   bool persistent;        /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
   unsigned holds;         /* FUNC_...: what the passes so far saw to */
   struct ArgReach *reach; /* of its arrays (gpu/disjoint.h); NULL: not known */

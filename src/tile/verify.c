@@ -339,6 +339,8 @@ static void check_tensor_map(Verifier *v, const Op *op) {
   const Type *t = in(op, 0);
   if (t->ptr != 1 || t->rank) bad(v, op, "operand 0 is %s, not a pointer", show(v, t));
   for (int i = 1; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I64));
+  if (op->parts && (rank < 2 || op->parts < 0 || op->dims[1] % op->parts))
+    bad(v, op, "rows of %lld parts", (long long)op->parts);
   need_out(v, op, 0, t);
 }
 
@@ -353,9 +355,11 @@ static void check_tensor_copy(Verifier *v, const Op *op) {
   if (!map || map->code != OP_TENSOR_MAP) bad(v, op, "operand 0 is no map");
   check_slot(v, op, 1, 3);
   need_in(v, op, 3, type_number(v->func->cx, DT_I1));
-  if (op->in_count != 4 + map->dim_count) bad(v, op, "%d coordinates of %d", op->in_count - 4, map->dim_count);
-  for (int i = 4; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
   const Op *ring = op->in[1]->def;
+  int end = op->in_count - (ring->cluster > 1);
+  if (end != 4 + map->dim_count) bad(v, op, "%d coordinates of %d", end - 4, map->dim_count);
+  for (int i = 4; i < end; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
+  if (ring->cluster > 1) need_in(v, op, end, type_number(v->func->cx, DT_I1));
   int inner = (int)ring->inner;
   bool same = in(op, 0)->dtype == in(op, 1)->dtype && map->dims[0] == ring->dims[inner];
   if (ring->dim_count == 2) same &= map->dim_count > 1 && map->dims[1] == ring->dims[!inner];
@@ -393,6 +397,8 @@ static void check_ring(Verifier *v, const Op *op) {
       if (op->slots < 1 || op->slots > 64) bad(v, op, "%lld slots", (long long)op->slots);
       if ((op->dim_count != 2 && op->dim_count != 1 && !op->own) || op->inner < 0 || op->inner >= op->dim_count)
         bad(v, op, "a tile has two dims, or one");
+      if (op->cluster < 0 || op->cluster > 8 || (op->cluster & (op->cluster - 1)) || (op->cluster && op->own))
+        bad(v, op, "a cluster of %lld blocks", (long long)op->cluster);
       break;
     }
     case OP_RING_READ:

@@ -344,9 +344,14 @@ typedef struct LaunchConfig {
   unsigned attribute_count;
 } LaunchConfig;
 API int cuLaunchKernelEx(const LaunchConfig *c, void *function, void **params, void **extra) {
+  enum { CLUSTER = 4 };
+  unsigned blocks = 0;
   fake.last_attributes = 0;
   for (unsigned i = 0; i < c->attribute_count; i++)
-    if (c->attributes[i].yes == 1) fake.last_attributes |= 1u << c->attributes[i].id;
+    if (c->attributes[i].id == CLUSTER) blocks = (unsigned)c->attributes[i].yes;
+    else if (c->attributes[i].yes == 1) fake.last_attributes |= 1u << c->attributes[i].id;
+  fake.last_cluster = blocks;
+  if (blocks && c->grid[0] % blocks) return 1;
   return cuLaunchKernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared,
                         c->stream, params, extra);
 }

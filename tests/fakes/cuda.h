@@ -56,6 +56,7 @@ typedef struct FakeCuda {
   int cubins_loaded, ptx_loaded;
   int forbidden_in_capture;                                           /* calls that a capture does not allow */
   unsigned last_grid[3], last_block[3], last_shared, last_attributes; /* a bit each, by CUlaunchAttributeID */
+  unsigned last_cluster;                                              /* blocks along x; 0: nothing was said */
   int last_function_shared;                                           /* cuFuncSetAttribute's */
   void *last_stream;
   char nvrtc_options[1024], nvrtc_names[256];

@@ -103,6 +103,27 @@ static void test_tf32(void **s) {
   on_every_device(tf32_on);
 }
 
+/* Neighbouring blocks share tiles of b, where there are clusters: all of them, some of them (an odd group of rows), in
+ * an odd grid none; K of 0. */
+static void clusters_on(const char *device) {
+  static const int64_t sizes[][3] = {{128, 64, 328}, {192, 128, 200}, {192, 64, 72}, {520, 136, 64}, {128, 64, 0}};
+  for (int i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++) {
+    Problem p = problem_create(NEREID_BF16, sizes[i][0], sizes[i][1], sizes[i][2], false);
+    Tensor out = tensor_full(p.a.dtype, p.M * p.N, 7);
+    Call c = call(&p, &out);
+    arg_int(&c, p.N), arg_int(&c, 1);
+    arg_blocks(&c, 64, 64, 64), arg_const(&c, "GROUP_M", 8);
+    c.options.num_warps = 2, c.options.num_ctas = 2;
+    launch(device, "matmul.py", "matmul", &c, (p.M + 63) / 64 * ((p.N + 63) / 64), 1);
+    check("matmul in clusters", &out, &p.want);
+    problem_destroy(&p), tensor_free(&out);
+  }
+}
+static void test_clusters(void **s) {
+  (void)s;
+  on_every_device(clusters_on);
+}
+
 static void descriptor_on(const char *device) {
   static const nereid_dtype types[] = {NEREID_F32, NEREID_BF16};
   for (int i = 0; i < 2; i++) {
@@ -573,7 +594,7 @@ int main(void) {
       cmocka_unit_test(test_grouped),         cmocka_unit_test(test_split_k),    cmocka_unit_test(test_stream_k),
       cmocka_unit_test(test_quantized),       cmocka_unit_test(test_int4),       cmocka_unit_test(test_linear),
       cmocka_unit_test(test_linear_backward), cmocka_unit_test(test_swiglu),     cmocka_unit_test(test_moe),
-      cmocka_unit_test(test_convolution),     cmocka_unit_test(test_tf32),
+      cmocka_unit_test(test_convolution),     cmocka_unit_test(test_clusters),   cmocka_unit_test(test_tf32),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   test_devices_close();

@@ -180,6 +180,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   l.out->uses_list = o->list;
   l.out->persistent = f->persistent;
   l.out->unspecialized = f->unspecialized;
+  l.out->unclustered = f->unclustered;
   l.out->not_in_tmem = f->not_in_tmem;
   l.out->unturned = f->unturned;
   l.out->stages_missed = f->stages_missed;

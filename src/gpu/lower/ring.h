@@ -9,6 +9,7 @@ typedef struct LowerRing {
   int bytes;   /* of a slot */
   bool tensor; /* tensor maps bring its tiles */
   int bars;    /* of those: the buffer of its mbarriers, two a slot: full, empty */
+  int cluster; /* so many blocks may share its tiles; 0: none */
   int own;     /* threads read what they copied, so many elements at a time; 0: they do not */
 } LowerRing;
 

@@ -9,6 +9,10 @@
  *
  * A tile of one dim lies as it is: boxes of 256 elements, whose places are not xor'ed.
  *
+ * Of a ring whose tiles blocks of a cluster share, each block asks for a part of the boxes, and all of them get it: a
+ * slot's full barrier counts the bytes that come to its own block, whoever asked; its empty barrier counts the warps of
+ * all blocks that read what this block sends. How many blocks there are the launch decides; one shares with nobody.
+ *
  * mbarriers are made at the kernel's beginning, and live to its end.
  */
 #include "gpu/lower/ring.h"
@@ -26,7 +30,10 @@ enum {
 
 static int64_t rows_of_tile(const Op *map) { return map->dim_count > 1 ? map->dims[1] : 1; }
 
-static int rows_of_box(const Op *map) { return rows_of_tile(map) < MOST_ROWS ? (int)rows_of_tile(map) : MOST_ROWS; }
+static int rows_of_box(const Op *map) {
+  int64_t rows = rows_of_tile(map) / (map->parts ? map->parts : 1);
+  return rows < MOST_ROWS ? (int)rows : MOST_ROWS;
+}
 
 static int columns_of_box(const Op *map) {
   int most = rows_of_tile(map) == 1 ? MOST_COLUMNS : ROW_BYTES / dtype_bytes(map->in[0]->type->dtype);
@@ -196,6 +203,12 @@ static void open_branch(Opening *o) {
   if (!o->branch) o->branch = lane_if(&o->l->b, is_one(o->l), false, 0, NULL);
 }
 
+/* Warps that say of a slot that they have read it. */
+static LaneValue *readers(Lower *l, const LowerRing *r) {
+  LaneValue *warps = lane_i32(&l->b, l->f->num_warps);
+  return r->cluster ? lane_2(&l->b, LANE_MUL, LK_S32, lane_special(&l->b, SP_CLUSTER_SIZE), warps) : warps;
+}
+
 static void make_bars(Op *op, void *arg) {
   Opening *o = arg;
   Lower *l = o->l;
@@ -207,13 +220,15 @@ static void make_bars(Op *op, void *arg) {
   int slots = (int)ring->slots;
   open_branch(o);
   r->tensor = true;
+  r->cluster = (int)ring->cluster;
+  if (r->cluster > l->out->cluster) l->out->cluster = r->cluster;
   r->bars = lane_buffer(b, "barriers", SLOT_BARS * slots, BAR_BYTES);
   LaneValue *at = lane_shared(b, r->bars);
   Frees frees = {ring->out[0], false};
   tile_walk(l->f->body, find_free, &frees);
   for (int i = 0; i < slots; i++) {
     lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i, r->bars, lane_i32(b, 1));
-    if (frees.any) lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i + EMPTY, r->bars, lane_i32(b, l->f->num_warps));
+    if (frees.any) lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i + EMPTY, r->bars, readers(l, r));
   }
 }
 
@@ -235,7 +250,8 @@ void lower_tensor_open(Lower *l) {
   lane_yield(&l->b, 0, NULL);
   lane_leave(&l->b, o.branch);
   if (l->tmem) lower_tmem_allocate(l);
-  lane_barrier(&l->b, l->out->num_warps == 1);
+  if (l->out->cluster) lane_simple(&l->b, LANE_CLUSTER_BARRIER, 0, -1);
+  else lane_barrier(&l->b, l->out->num_warps == 1);
   if (l->tmem) lower_tmem_open(l);
 }
 
@@ -251,24 +267,66 @@ static LaneValue *plus(Lower *l, LaneValue *x, int n) {
   return n ? lane_2(&l->b, LANE_ADD, LK_S32, x, lane_i32(&l->b, n)) : x;
 }
 
+/* A tile's boxes: so many panels of columns, each of so many parts of rows. */
+typedef struct Boxes {
+  const Op *op; /* that copies them */
+  LaneValue *at, *bar;
+  int panels, parts, multicast;
+} Boxes;
+
+/* All of them, or, of a multicast, the block's own share: of the panels if they can be shared out, else of the rows. */
+static void copy_boxes(Lower *l, const LowerRing *r, Boxes x) {
+  LaneBuilder *b = &l->b;
+  const Op *map = x.op->in[0]->def;
+  int columns = columns_of_box(map), rows = rows_of_box(map), bytes = (columns * rows) << r->place.shift;
+  int rank = map->dim_count, all = x.parts;
+  LaneValue *to[GPU_MAP_MOST_RANK], *at = x.at;
+  for (int i = 0; i < rank; i++) to[i] = lower_get(l, x.op->in[4 + i])[0];
+  if (x.multicast) {
+    bool by_panels = x.panels % r->cluster == 0;
+    *(by_panels ? &x.panels : &x.parts) /= r->cluster;
+    int first = by_panels ? x.panels * all : x.parts, elements = by_panels ? x.panels * columns : x.parts * rows;
+    LaneValue *rank_of = lane_special(b, SP_CLUSTER_RANK), **moved = &to[by_panels ? 0 : 1];
+    at = lane_2(b, LANE_ADD, LK_S32, at, lane_2(b, LANE_MUL, LK_S32, rank_of, lane_i32(b, first * bytes)));
+    *moved = lane_2(b, LANE_ADD, LK_S32, *moved, lane_2(b, LANE_MUL, LK_S32, rank_of, lane_i32(b, elements)));
+  }
+  LaneValue *column = to[0], *row = to[1];
+  for (int p = 0; p < x.panels; p++)
+    for (int k = 0; k < x.parts; k++) {
+      to[0] = plus(l, column, p * columns);
+      if (rank > 1) to[1] = plus(l, row, k * rows);
+      lane_tensor(b, LANE_TENSOR_LOAD, rank, at, (int64_t)(p * all + k) * bytes, r->place.buffer, x.bar,
+                  lower_get(l, x.op->in[0])[0], to)
+          ->multicast = (uint8_t)x.multicast;
+    }
+}
+
 static void begin_copies(Lower *l, const Op *op, const LowerRing *r) {
   LaneBuilder *b = &l->b;
   const Op *map = op->in[0]->def;
-  int columns = columns_of_box(map), rows = rows_of_box(map), size = 1 << r->place.shift, rank = map->dim_count;
-  LaneValue *slot = lower_get(l, op->in[2])[0], *to[GPU_MAP_MOST_RANK];
+  LaneValue *slot = lower_get(l, op->in[2])[0];
   LaneOp *branch = lane_if(b, is_one(l), false, 0, NULL);
-  LaneValue *bar = bars_of(l, r, slot),
-            *at = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, r->place.buffer), lower_slot_begin(l, r, op->in[2]));
-  lane_mbar(b, LANE_MBAR_EXPECT, bar, 0, r->bars, lane_i32(b, r->bytes));
-  for (int i = 0; i < rank; i++) to[i] = lower_get(l, op->in[4 + i])[0];
-  LaneValue *column = to[0], *row = to[1];
-  for (int p = 0; p < map->dims[0] / columns; p++)
-    for (int k = 0; k < rows_of_tile(map) / rows; k++) {
-      int64_t offset = (int64_t)(p * rows_of_tile(map) + k * rows) * columns * size;
-      to[0] = plus(l, column, p * columns);
-      if (rank > 1) to[1] = plus(l, row, k * rows);
-      lane_tensor(b, LANE_TENSOR_LOAD, rank, at, offset, r->place.buffer, bar, lower_get(l, op->in[0])[0], to);
-    }
+  Boxes boxes = {.op = op,
+                 .bar = bars_of(l, r, slot),
+                 .panels = (int)map->dims[0] / columns_of_box(map),
+                 .parts = (int)rows_of_tile(map) / rows_of_box(map)};
+  boxes.at = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, r->place.buffer), lower_slot_begin(l, r, op->in[2]));
+  lane_mbar(b, LANE_MBAR_EXPECT, boxes.bar, 0, r->bars, lane_i32(b, r->bytes));
+  if (r->cluster) {
+    LaneValue *all = lane_setp(b, CMP_EQ, LK_S32, lane_special(b, SP_CLUSTER_SIZE), lane_i32(b, r->cluster)),
+              *shares = lane_2(b, LANE_AND, LK_PRED, all, lower_get(l, op->in[op->in_count - 1])[0]);
+    LaneOp *shared = lane_if(b, shares, false, 0, NULL);
+    Boxes own = boxes;
+    own.multicast = (1 << r->cluster) - 1;
+    copy_boxes(l, r, own);
+    lane_yield(b, 0, NULL);
+    lane_enter(b, shared, 1);
+    copy_boxes(l, r, boxes);
+    lane_yield(b, 0, NULL);
+    lane_leave(b, shared);
+  } else {
+    copy_boxes(l, r, boxes);
+  }
   lane_yield(b, 0, NULL);
   lane_enter(b, branch, 1);
   lane_yield(b, 0, NULL);
@@ -335,15 +393,16 @@ static bool is_fenced(const LaneBuilder *b, const LowerRing *r) {
   return false;
 }
 
-/* A warp's lanes have all read before one of them says so. */
+/* A warp's lanes have all read before one of them says so; to each block of a cluster another one. */
 static void free_slot(Lower *l, const Op *op) {
   LaneBuilder *b = &l->b;
   const LowerRing *r = lower_ring_of(l, op->in[0]);
   LaneValue *bar = bars_of(l, r, lower_get(l, op->in[1])[0]);
   if (lower_ring_is_loaded(l, op->in[0]) && !is_fenced(b, r)) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(b, true);
-  LaneValue *one = lane_setp(b, CMP_EQ, LK_S32, l->lane, lane_i32(b, 0));
-  lane_mbar(b, LANE_MBAR_ARRIVE, bar, EMPTY, r->bars, NULL)->guard = one;
+  LaneValue *says = r->cluster ? lane_setp(b, CMP_LT, LK_S32, l->lane, lane_special(b, SP_CLUSTER_SIZE))
+                               : lane_setp(b, CMP_EQ, LK_S32, l->lane, lane_i32(b, 0));
+  lane_mbar(b, LANE_MBAR_ARRIVE, bar, EMPTY, r->bars, r->cluster ? l->lane : NULL)->guard = says;
 }
 
 static void drain(Lower *l, const Op *op) {

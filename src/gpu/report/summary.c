@@ -259,6 +259,32 @@ static void put_rings(Buf *out, const LaneFunc *f) {
   if (f->stages_missed) buf_printf(out, "num_stages is %d, for which there is no shared memory\n", f->stages_missed);
 }
 
+/* What blocks of a cluster share, by the multicasts. */
+typedef struct Shared {
+  const LaneFunc *f;
+  Buf *out;
+  int last; /* buffer that was named last */
+  int n;
+} Shared;
+
+static void put_shared_ring(LaneOp *op, void *arg) {
+  Shared *s = arg;
+  if (op->code != LANE_TENSOR_LOAD || !op->multicast || op->buffer == s->last) return;
+  const LaneBuffer *b = &s->f->buffers.at[op->buffer];
+  buf_printf(s->out, "%s%d", s->n++ ? ", " : "", b->bytes / (b->ring ? b->ring : 1));
+  s->last = op->buffer;
+}
+
+static void put_cluster(Buf *out, const LaneFunc *f) {
+  Shared s = {f, out, -1, 0};
+  if (f->unclustered) buf_printf(out, "no clusters: %s\n", f->unclustered);
+  if (!f->cluster) return;
+  buf_printf(out, "clusters of %d blocks, where the grid is a multiple of %d along x: they share tiles of ", f->cluster,
+             f->cluster);
+  lane_walk(f->body, put_shared_ring, &s);
+  buf_puts(out, " bytes\n");
+}
+
 void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin) {
   Summary *s = NEW(f->cx->arena, Summary);
   s->cx = f->cx;
@@ -296,6 +322,7 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
   if (f->copied)
     buf_printf(out, "copied by a launch, where many programs read rows that do not begin at 16 bytes: %s\n", f->copied);
   if (s->copying_warps) buf_printf(out, "specialized: %d of the warps copy tiles\n", s->copying_warps);
+  put_cluster(out, f);
   put_rings(out, f);
   if (s->rows.n) {
     buf_puts(out, "global memory, each thread:\n  line  access    count  bytes  remarks\n");

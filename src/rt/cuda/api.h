@@ -39,11 +39,12 @@ typedef struct CuMemPoolProps { /* CUmemPoolProps */
   char reserved[56];
 } CuMemPoolProps;
 
-enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_PROGRAMMATIC = 6 };
+enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_PROGRAMMATIC = 6 };
 typedef struct CuLaunchAttribute { /* CUlaunchAttribute */
   int id, pad;
   union {
     int yes;
+    unsigned blocks[3]; /* CLUSTER */
     char bytes[64];
   } value;
 } CuLaunchAttribute;

@@ -112,6 +112,7 @@ struct CudaKernel {
   bool uses_list;
   bool persistent;          /* a launch has as many blocks as run at once, and tells them how many programs there are */
   unsigned blocks;          /* that run at once */
+  int cluster;              /* of so many blocks at most; 0, 1: none */
   CudaList *captured_lists; /* a graph may read them as long as the kernel lives */
   atomic_bool launched;     /* since a synchronize: the module must not be unloaded */
   CudaReplay replays[CUDA_REPLAYS];

@@ -182,14 +182,17 @@ static nereid_status wait_for_launch(nereid_device *d, const Launch *l, nereid_e
 }
 
 /* Of a kernel whose blocks run several programs: it is told the grid, and launched with as many blocks as run at once.
+ * *cluster: how many are one.
  */
 static nereid_status persist(const CudaKernel *k, const Launch *l, unsigned grid[3], uint64_t hidden[3], void **params,
-                             nereid_error **error) {
+                             int *cluster, nereid_error **error) {
   for (int i = 0; i < 3; i++) {
     hidden[i] = grid[i];
     params[i] = &hidden[i];
   }
-  grid[0] = l->total < k->blocks ? (unsigned)l->total : k->blocks;
+  int64_t blocks = l->total < k->blocks ? l->total : k->blocks;
+  *cluster = gpu_plan_cluster(k->cuda->api.launch_with ? k->cluster : 1, l->grid, &blocks);
+  grid[0] = (unsigned)blocks;
   grid[1] = grid[2] = 1;
   if (l->total <= INT32_MAX) return NEREID_OK;
   return error_set(error, NEREID_UNSUPPORTED, "leave persist out (options.without)",
@@ -214,8 +217,9 @@ static nereid_status pass_maps(CudaKernel *k, const Launch *l, CudaMap *maps, Cu
 }
 
 /* By the driver's call that takes attributes. */
-static CuResult launch_with(const Cuda *c, const CuKernelNode *n, const nereid_options *o, CuStream stream) {
-  CuLaunchAttribute attributes[2];
+static CuResult launch_with(const Cuda *c, const CuKernelNode *n, int cluster, const nereid_options *o,
+                            CuStream stream) {
+  CuLaunchAttribute attributes[3];
   CuLaunchConfig config = {.grid = {n->grid[0], n->grid[1], n->grid[2]},
                            .block = {n->block[0], n->block[1], n->block[2]},
                            .shared = n->shared,
@@ -227,6 +231,9 @@ static CuResult launch_with(const Cuda *c, const CuKernelNode *n, const nereid_o
   } all[] = {{o->launch_pdl, CU_LAUNCH_PROGRAMMATIC}, {o->cooperative_grid, CU_LAUNCH_COOPERATIVE}};
   for (int i = 0; i < 2; i++)
     if (all[i].wanted) attributes[config.attribute_count++] = (CuLaunchAttribute){.id = all[i].id, .value = {.yes = 1}};
+  if (cluster > 1)
+    attributes[config.attribute_count++] =
+        (CuLaunchAttribute){.id = CU_LAUNCH_CLUSTER, .value = {.blocks = {(unsigned)cluster, 1, 1}}};
   return c->api.launch_with(&config, n->function, n->params, NULL);
 }
 
@@ -256,7 +263,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
   CudaList *list = NULL;
   CudaReport *report = NULL;
   void *on_stack[67 + GPU_PLAN_MAPS], **params = on_stack;
-  int n = s->slot_count, extra = 0, capturing = 0;
+  int n = s->slot_count, extra = 0, capturing = 0, cluster = 1;
   if (n > 64) {
     params = malloc(sizeof *params * (size_t)(n + 3 + GPU_PLAN_MAPS));
     if (!params) return error_out_of_memory(error);
@@ -281,7 +288,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     hidden[extra] = (uint64_t)(uintptr_t)l->options->instrument_buffer;
     params[n + extra] = &hidden[extra];
   }
-  if (k->persistent && !status) status = persist(k, l, grid, hidden, params + n, error);
+  if (k->persistent && !status) status = persist(k, l, grid, hidden, params + n, &cluster, error);
   if (s->plan && !status)
     status = pass_maps(k, l, maps, &copies, params + n + (k->persistent ? 3 : extra + (s->instrumented)), error);
   if (!status) {
@@ -291,7 +298,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
                                .shared = shared,
                                .params = params};
     CuResult r = 0;
-    if (has_attributes(l->options)) r = launch_with(c, &node, l->options, l->stream);
+    if (has_attributes(l->options) || cluster > 1) r = launch_with(c, &node, cluster, l->options, l->stream);
     else if (extra || s->instrumented || c->blocking || !cuda_replay_launch(c, k, &node, l->stream, &r))
       r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream, params,
                         NULL);

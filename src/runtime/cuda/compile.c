@@ -94,6 +94,7 @@ static void compile(Specialization *s, Func *func, Context *cx, Buf *text, volat
   k->shared_bytes = (unsigned)f->shared_bytes;
   k->uses_list = f->uses_list;
   k->persistent = f->persistent;
+  k->cluster = f->cluster;
   if (f->plan && !(s->run.plan = gpu_plan_keep(f->plan))) context_out_of_memory(cx);
   if (f->uses_diag) prepare_reports(k, cx, f, phase);
 

@@ -34,7 +34,7 @@ typedef struct DotArg {
 typedef struct DotCase {
   const char *text, *file, *kernel; /* text: its last kernel; or a file of kernels/ and a kernel of it */
   const char *target;
-  int warps, stages;
+  int warps, stages, ctas; /* ctas: 0: one */
   int32_t grid[3];
   bool no_wgmma, persist, specialize;
   int64_t blocks; /* of a persistent kernel */
@@ -121,7 +121,8 @@ static inline void dot_compile(DotCase *c) {
       specs[i] = c->args[i].spec;
       if (specs[i].kind == ARG_CONSTEXPR) specs[i].text = c->args[i].text;
     }
-    c->compiled = front_compile(m, k, specs, &(CompileOptions){.num_warps = c->warps, .num_stages = c->stages});
+    c->compiled = front_compile(m, k, specs,
+                                &(CompileOptions){.num_warps = c->warps, .num_stages = c->stages, .num_ctas = c->ctas});
     tile_optimize(c->compiled->func, NULL, NULL, true);
     GpuOptions o = {.target = gpu_target_find(c->target),
                     .verify = true,
@@ -182,9 +183,12 @@ static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) 
       slots[c->lane->param_count - c->lane->maps + i] = (uint64_t)(uintptr_t)maps[i].bytes;
     }
   }
+  int64_t programs = (int64_t)c->grid[0] * c->grid[1] * c->grid[2], blocks = c->blocks ? c->blocks : programs;
+  int cluster = gpu_plan_cluster(c->lane->cluster, c->grid, &blocks);
   LaneSimOptions o = {.grid = c->grid,
-                      .end = c->blocks ? c->blocks : (int64_t)c->grid[0] * c->grid[1] * c->grid[2],
-                      .blocks = c->blocks,
+                      .end = c->blocks ? blocks : programs,
+                      .blocks = c->blocks ? blocks : 0,
+                      .cluster = cluster,
                       .seed = seed,
                       .check = dot_in_bounds,
                       .check_arg = c};

@@ -100,6 +100,32 @@ static void test_who_has_none(void **state) {
   unsetenv("NEREID_PTXAS");
 }
 
+/* Neighbouring blocks share tiles where there are as many, and programs run one after the other in as many blocks. */
+static void test_clusters(void **state) {
+  static const struct {
+    int64_t grid[3];
+    unsigned cluster;
+  } launches[] = {{{4, 1, 1}, 2}, {{3, 1, 1}, 0}, {{2, 3, 1}, 2}, {{3, 2, 1}, 0}, {{100002, 1, 1}, 2}};
+  Fixture *f = *state;
+  nereid_module *m = load();
+  nereid_arg args[6];
+  nereid_options o = {.num_warps = 2, .num_ctas = 2};
+  arguments(f, args, K, 256);
+  for (int i = 0; i < (int)(sizeof launches / sizeof *launches); i++) {
+    fake->last_cluster = 0;
+    assert_ok(nereid_launch(f->d, NULL, m, "product", launches[i].grid, args, 6, &o, &error));
+    assert_int_equal(fake->last_params, SLOTS + 3 + 3); /* the result has a map, too */
+    assert_int_equal(fake->last_cluster, launches[i].cluster);
+    if (launches[i].cluster) assert_int_equal(fake->last_grid[0] % launches[i].cluster, 0);
+  }
+  o.without = "clusters";
+  fake->last_cluster = 0;
+  assert_ok(nereid_launch(f->d, NULL, m, "product", launches[0].grid, args, 6, &o, &error));
+  assert_int_equal(fake->last_cluster, 0);
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
 /* A driver that refuses is no failure. */
 static void test_a_driver_that_refuses(void **state) {
   Fixture *f = *state;
@@ -259,7 +285,7 @@ static void test_odd_rows(void **state) {
 static int run(void) {
   const struct CMUnitTest tests[] = {
       OPEN(test_odd_rows),        OPEN(test_what_is_passed), OPEN(test_who_has_none), OPEN(test_a_driver_that_refuses),
-      OPEN(test_again_and_again),
+      OPEN(test_again_and_again), OPEN(test_clusters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
