@@ -50,7 +50,7 @@ typedef struct RandomKernel {
   Param params[MAX_PARAMS]; /* in the order of the kernel's parameters */
   int param_count;
   int64_t grid[3];
-  int num_warps, num_stages; /* 0: as usual */
+  int num_warps, num_stages, num_ctas; /* 0: as usual */
   bool persist, specialize;  /* as in nereid_options, likewise: */
   const char *without;
 } RandomKernel;

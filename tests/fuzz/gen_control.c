@@ -385,6 +385,7 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
                                        "dots_together", "turn_dots",    "apart",       "loads_ahead", "tensor_stores"};
   k->persist = chance(&g, 30), k->specialize = chance(&g, 40);
   if (chance(&g, 25)) k->without = passes[draw(&g, 20)];
+  if (chance(&g, 20)) k->num_ctas = 2;
   free(g.helpers.at), free(g.body.at);
 }
 

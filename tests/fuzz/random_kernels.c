@@ -149,6 +149,7 @@ static nereid_status run_on(Run *r, nereid_device *device, bool in_place, const 
   for (int i = 0; i < k->param_count; i++) args[i] = argument(&k->params[i], r->on_device, i);
   nereid_options options = {.num_warps = k->num_warps,
                             .num_stages = k->num_stages,
+                            .num_ctas = k->num_ctas,
                             .check_races = true,
                             .persist = k->persist,
                             .specialize = k->specialize,
@@ -309,6 +310,7 @@ static void print_kernel(const RandomKernel *k, const char *text) {
   printf("# grid %ld x %ld x %ld;", (long)k->grid[0], (long)k->grid[1], (long)k->grid[2]);
   if (k->num_warps) printf(" %d warps,", k->num_warps);
   if (k->num_stages) printf(" %d stages,", k->num_stages);
+  if (k->num_ctas) printf(" %d ctas,", k->num_ctas);
   if (k->persist) printf(" persist,");
   if (k->specialize) printf(" specialize,");
   if (k->without) printf(" without %s,", k->without);
