@@ -77,6 +77,8 @@ typedef struct Specialize {
   DisjointStores stores; /* then, all */
   bool persistent;       /* it is, or is about to be */
   int cluster;           /* blocks that share tiles; 0: none do */
+  /* by value, once it is known: whether it depends on the program's x; whether neighbours mostly have the same */
+  Map *by_x, *mostly_same;
   const char *why;
 } Specialize;
 

@@ -26,8 +26,20 @@ enum { ATOMS = 16, SWIZZLED_ROWS = 8, PANEL_BYTES = 128, MOST_WARPS = 32, COPYIN
 
 /* ---- what depends on the program's x ----------------------------------------------------------------------------- */
 
+static const bool answers[] = {false, true};
+
+/* What fn says of v, which is asked once of each value. */
+static bool once(const Specialize *p, Map *known, const Value *v, bool (*fn)(const Specialize *p, const Value *v)) {
+  const bool *answer = map_get(known, v);
+  if (!answer) map_put(known, v, (void *)(answer = &answers[fn(p, v)]));
+  return *answer;
+}
+
+static bool find_dependence(const Specialize *p, const Value *v);
+static bool depends(const Specialize *p, const Value *v) { return once(p, p->by_x, v, find_dependence); }
+
 /* Not known of carried values and results of branches: taken to. */
-static bool depends(const Specialize *p, const Value *v) {
+static bool find_dependence(const Specialize *p, const Value *v) {
   stack_guard();
   const Op *op = v->def;
   int axis = loop_program_axis(p->f, v);
@@ -46,8 +58,11 @@ static bool depends(const Specialize *p, const Value *v) {
   return false;
 }
 
+static bool find_sameness(const Specialize *p, const Value *v);
 /* Whether it is the same for most neighbours. */
-static bool is_mostly_same(const Specialize *p, const Value *v) {
+static bool is_mostly_same(const Specialize *p, const Value *v) { return once(p, p->mostly_same, v, find_sameness); }
+
+static bool find_sameness(const Specialize *p, const Value *v) {
   stack_guard();
   const Op *op = v->def;
   int64_t by;
@@ -169,6 +184,8 @@ static const char *refusal(Specialize *p) {
 void specialize_choose_cluster(Specialize *p) {
   if (!is_wanted(p)) return;
   p->cluster = p->o->target->budgets->cluster;
+  p->by_x = map_create(p->f->cx->arena, false);
+  p->mostly_same = map_create(p->f->cx->arena, false);
   p->f->unclustered = refusal(p);
   if (!p->f->unclustered) return;
   p->cluster = 0;

@@ -51,7 +51,7 @@ typedef struct RandomKernel {
   int param_count;
   int64_t grid[3];
   int num_warps, num_stages, num_ctas; /* 0: as usual */
-  bool persist, specialize;  /* as in nereid_options, likewise: */
+  bool persist, specialize;            /* as in nereid_options, likewise: */
   const char *without;
 } RandomKernel;
 

@@ -122,6 +122,24 @@ static void neighbours(void **state) {
   }
 }
 
+/* An index that is made of itself, twice each time, is looked at once. */
+static void long_indices(void **state) {
+  static const char text[] =
+      HEADER "    v = tl.program_id(0)\n    for j in tl.static_range(48):\n        v = v * v + v\n"
+             "    m = (v // 7 % 3) * M + tl.arange(0, M)\n    n = tl.program_id(1) * N + tl.arange(0, N)\n    k = "
+             "tl.arange(0, BK)\n"
+             "    acc = tl.zeros([M, N], tl.float32)\n    for i in range(0, n_k, BK):\n"
+             "        a = tl.load(a_ptr + m[:, None] * n_k + (i + k)[None, :])\n"
+             "        b = tl.load(b_ptr + (i + k)[:, None] * 128 + n[None, :])\n        acc = tl.dot(a, b, acc)\n"
+             "    tl.store(out_ptr + m[:, None] * 128 + n[None, :], acc)\n";
+  DotCase c = dot_case(text, "sm_90a", 4, 3);
+  dot_array(&c, DT_F16, 64), dot_array(&c, DT_F16, 64), dot_array(&c, DT_F32, 64);
+  dot_i64(&c, 64), dot_int(&c, 96), dot_i64(&c, 2), dot_const(&c, 64), dot_const(&c, 64), dot_const(&c, 32);
+  ask(&c);
+  dot_compile(&c);
+  dot_free(&c);
+}
+
 static void where_nobody_asks_or_they_are_left_out(void **state) {
   static const Product p = {64 * 2, 64, 32 * 6, 64, 64, 32, 4, 2};
   const char *wrong;
@@ -150,6 +168,7 @@ int main(void) {
       cmocka_unit_test(products),
       cmocka_unit_test(trip_counts),
       cmocka_unit_test(neighbours),
+      cmocka_unit_test(long_indices),
       cmocka_unit_test(where_nobody_asks_or_they_are_left_out),
       cmocka_unit_test(blocks_need_their_waits),
   };
