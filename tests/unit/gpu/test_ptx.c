@@ -507,8 +507,7 @@ static void test_lanes(void **state) {
       use(&k, lane_op(&k.b, (LaneOp){.code = LANE_REDUX, .kind = op < RMW_AND ? LK_U32 : LK_B32, .rmw = (uint8_t)op}, 1,
                       &x));
     }
-    for (int s = SP_TID_X; s < SP_CLUSTER_RANK; s++)
-      use(&k, lane_special(&k.b, (LaneSpecial)s)); /* golden/ptx/cluster.lane has those */
+    for (int s = SP_TID_X; s < SP_CLUSTER_RANK; s++) use(&k, lane_special(&k.b, (LaneSpecial)s));
     lane_barrier(&k.b, true);
     lane_barrier(&k.b, false);
     for (int sem = 0; sem < 4; sem++)
