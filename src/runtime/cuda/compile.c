@@ -72,7 +72,7 @@ static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volat
  * or more), and nobody knows why yet: until then they are for who looks for it, with a cache of his own. */
 static int without_clusters(void) {
   const char *wrong;
-  return getenv("NEREID_CLUSTERS") ? 0 : gpu_without("clusters", &wrong);
+  return environment_get("NEREID_CLUSTERS") ? 0 : gpu_without("clusters", &wrong);
 }
 
 static void compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
