@@ -312,6 +312,7 @@ bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const
 }
 
 bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out) {
+  stack_guard();
   if (t->op != GRAPH_PERMUTE) return index_split(g, linear, t->rank, t->size, NULL, out);
   Index in[GRAPH_MAX_RANK];
   if (!fuse_root_index(g, t->in[0], linear, in)) return false;
