@@ -70,7 +70,7 @@ static void find_tests(Bounds *b, Tensor *t, const Index *at) {
   for (int d = 0; d < t->rank; d++) buf_printf(&key, ",%s", index_text(b->s->g, &at[d]));
   if (map_get(b->seen, key.at)) return;
   map_put(b->seen, key.at, b);
-  if (graph_ops[t->op].group == CLASS_VIEW && fuse_view_index(b->s->g, t, at, in)) find_tests(b, t->in[0], in);
+  if (graph_is_view(t) && fuse_view_index(b->s->g, t, at, in)) find_tests(b, t->in[0], in);
   if (t->op != GRAPH_POINT || read_test(b, t, at)) return;
   for (int i = 0; i < t->in_count; i++) find_tests(b, t->in[i], at);
 }
@@ -86,7 +86,7 @@ static bool constant(Bounds *b, const Tensor *t, double *v) {
   if (is_loaded(b, t)) return false;
   if (t->op == GRAPH_FULL) *v = t->number;
   if (t->op == GRAPH_FULL) return true;
-  if (graph_ops[t->op].group == CLASS_VIEW && t->in_count == 1 && t->op != GRAPH_PAD) return constant(b, t->in[0], v);
+  if (graph_is_view(t) && t->in_count == 1 && t->op != GRAPH_PAD) return constant(b, t->in[0], v);
   return t->op == GRAPH_POINT && constant_point(b, t, v);
 }
 

@@ -43,10 +43,8 @@ typedef struct Chooser {
  * elementwise work makes of it, is one or the other; that is reduced, but by windows (a pooling). */
 enum { NEEDED = 1, SHOWN = 2, TAKEN = 4, ROWS = 8, REDUCED = 16 };
 
-static bool is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
-
 static bool has_windows(const Tensor *x) {
-  while (is_view(x) && x->op != GRAPH_UNFOLD) x = x->in[0];
+  while (graph_is_view(x) && x->op != GRAPH_UNFOLD) x = x->in[0];
   return x->op == GRAPH_UNFOLD;
 }
 
@@ -62,7 +60,7 @@ static void find_ends(Chooser *c) {
     unsigned char of = NEEDED | TAKEN | ROWS;
     if (convolution) of = NEEDED;
     else if (t->op == GRAPH_REDUCE) of = NEEDED | (has_windows(t->in[0]) ? ends[i] & REDUCED : REDUCED);
-    else if (is_view(t)) of = ends[i];
+    else if (graph_is_view(t)) of = ends[i];
     else if (t->op == GRAPH_POINT) of = NEEDED | (ends[i] & (ROWS | REDUCED));
     for (int k = 0; ends[i] && k < (convolution ? 2 : t->in_count); k++) ends[t->in[k]->id] |= of;
   }
@@ -70,7 +68,7 @@ static void find_ends(Chooser *c) {
 
 /* Whether whoever computes x can write it with its channels last as well. */
 static bool is_written_freely(const Tensor *x) {
-  while (is_view(x)) x = x->in[0];
+  while (graph_is_view(x)) x = x->in[0];
   if (x->op == GRAPH_CONVOLUTION) return x->way != OURS && x->channels_last;
   return x->op == GRAPH_POINT || x->op == GRAPH_REDUCE || x->op == GRAPH_FULL;
 }

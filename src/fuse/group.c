@@ -49,9 +49,9 @@ typedef struct Grouping {
   Numbers pending;  /* scratch */
 } Grouping;
 
-static bool is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
 static bool is_free(const Tensor *t) {
-  return is_view(t) || t->op == GRAPH_INPUT || t->op == GRAPH_FULL || t->op == GRAPH_IOTA || t->op == GRAPH_EXTENT;
+  return graph_is_view(t) || t->op == GRAPH_INPUT || t->op == GRAPH_FULL || t->op == GRAPH_IOTA ||
+         t->op == GRAPH_EXTENT;
 }
 
 static FuseKind kind_of(const FusePlan *p, const Tensor *t) {
@@ -124,8 +124,8 @@ static void store_windows(Grouping *q) {
     if (places > MANY_PLACES) places = MANY_PLACES;
     for (int k = 0; k < t->in_count; k++) {
       int in = t->in[k]->id;
-      if (is_view(t) && by_views[in] < MANY_PLACES) by_views[in] += places;
-      if (!is_view(t) && beside[in] < places) beside[in] = places;
+      if (graph_is_view(t) && by_views[in] < MANY_PLACES) by_views[in] += places;
+      if (!graph_is_view(t) && beside[in] < places) beside[in] = places;
     }
   }
 }
@@ -274,7 +274,7 @@ static bool consistent(Walk *k, Tensor *t, const Index *at) {
   bool needs = false; /* a member at all, where the index is not known */
   for (int i = 0; i < k->group->n; i++) needs |= set_has(k->q->reads[t->id], k->group->roots[i]->id);
   if (!needs) return true;
-  if (is_view(t)) return fuse_view_index(g, t, at, in) && consistent(k, t->in[0], in);
+  if (graph_is_view(t)) return fuse_view_index(g, t, at, in) && consistent(k, t->in[0], in);
   if (t->op == GRAPH_GATHER) return !needs_member(k, t->in[0]) && consistent(k, t->in[1], at);
   if (t->op == GRAPH_SORT) return consistent(k, t->in[1], at);
   if (graph_ops[t->op].group != CLASS_POINT) return false;
@@ -592,7 +592,7 @@ static void store_operands(Grouping *q) {
     for (int k = 0; k < t->in_count; k++) {
       Tensor *x = t->in[k];
       if (stream_is_sink(q->p, t) && x == stream_operand(q->p, t)) continue;
-      while (is_view(x) && x->in_count == 1) x = x->in[0];
+      while (graph_is_view(x) && x->in_count == 1) x = x->in[0];
       if (!is_free(x) && (sorted || cost(q, x) > 2)) q->root[x->id] = true;
     }
   }
@@ -609,15 +609,15 @@ static void keep_statistics_wide(FusePlan *p) {
   for (int i = g->at.n - 1; i >= 0; i--) { /* users before operands */
     Tensor *t = g->at.at[i];
     bool compares = t->op == GRAPH_POINT && graph_points[t->point].result == RESULT_TEST;
-    bool passes = t->note && (t->op == GRAPH_POINT || is_view(t)); /* to a comparison, or a result */
+    bool passes = t->note && (t->op == GRAPH_POINT || graph_is_view(t)); /* to a comparison, or a result */
     for (int k = 0; (compares || passes) && k < t->in_count; k++) t->in[k]->note = p;
   }
   for (int i = 0; i < g->at.n; i++) {
     if (p->alias[i]) p->alias[i]->note = p;
-    bool typed = g->at.at[i]->op != GRAPH_POINT && g->at.at[i]->op != GRAPH_REDUCE && !is_view(g->at.at[i]);
+    bool typed = g->at.at[i]->op != GRAPH_POINT && g->at.at[i]->op != GRAPH_REDUCE && !graph_is_view(g->at.at[i]);
     for (int k = 0; typed && k < g->at.at[i]->in_count; k++) {
       Tensor *x = g->at.at[i]->in[k];
-      while (is_view(x)) x = x->in[0];
+      while (graph_is_view(x)) x = x->in[0];
       x->note = p;
     }
   }

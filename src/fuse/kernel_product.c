@@ -10,8 +10,7 @@ typedef struct Dot {
 
 /* Whether x is an array as it stands, or a part of one. */
 static bool is_stored(const Writer *w, const Tensor *x) {
-  while (graph_ops[x->op].group == CLASS_VIEW && x->op != GRAPH_PAD && x->op != GRAPH_CONCAT && !w->plan->stored[x->id])
-    x = x->in[0];
+  while (graph_is_view(x) && x->op != GRAPH_PAD && x->op != GRAPH_CONCAT && !w->plan->stored[x->id]) x = x->in[0];
   return x->op == GRAPH_INPUT || w->plan->stored[x->id];
 }
 

@@ -56,7 +56,7 @@ static const Tensor *loaded_from(Writer *w, const Tensor *t, const Index *at, In
   memcpy(in, at, sizeof *in * (size_t)t->rank);
   while (!(t->op == GRAPH_INPUT || (w->plan->stored[t->id] && !w->plan->alias[t->id]))) {
     Index next[GRAPH_MAX_RANK];
-    if (graph_ops[t->op].group != CLASS_VIEW || !fuse_view_index(w->g, t, in, next)) return NULL;
+    if (!graph_is_view(t) || !fuse_view_index(w->g, t, in, next)) return NULL;
     t = t->in[0];
     memcpy(in, next, sizeof *in * (size_t)t->rank);
   }
@@ -165,8 +165,7 @@ static void find_parts(Rows *k, Tensor *t, const Index *at, Map *seen, void (*fo
   map_put(seen, key.at, k);
   bool loaded = t->op == GRAPH_INPUT || (w->plan->stored[t->id] && !w->plan->alias[t->id]);
   if (loaded || w->plan->stream[t->id] == STREAM_TILE) found(k, t, at);
-  else if (graph_ops[t->op].group == CLASS_VIEW && fuse_view_index(w->g, t, at, in))
-    find_parts(k, t->in[0], in, seen, found);
+  else if (graph_is_view(t) && fuse_view_index(w->g, t, at, in)) find_parts(k, t->in[0], in, seen, found);
   else if (t->op == GRAPH_POINT)
     for (int i = 0; i < t->in_count; i++) find_parts(k, t->in[i], at, seen, found);
 }

@@ -188,15 +188,13 @@ static Tensor *reshaped(Graph *g, const Tensor *t) {
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
-static bool is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
-
 /* What products, and libraries' convolutions of rows, read as it is. */
 static void find_rows(Graph *g) {
   for (int i = 0; i < g->at.n; i++) g->at.at[i]->note = NULL;
   for (int i = g->at.n - 1; i >= 0; i--) {
     const Tensor *t = g->at.at[i];
     bool takes = graph_ops[t->op].group == CLASS_PRODUCT && !(t->op == GRAPH_CONVOLUTION && t->channels_last);
-    bool passes = is_view(t) && t->note == &is_rows;
+    bool passes = graph_is_view(t) && t->note == &is_rows;
     for (int k = 0; (takes || passes) && k < t->in_count; k++) t->in[k]->note = &is_rows;
   }
 }

@@ -46,7 +46,7 @@ static bool find_matrix(FusePlan *p, Tensor *t, const Size *batches, FuseMatrix 
   at[t->rank - 2] = index_var(g, &x.row);
   at[t->rank - 1] = index_var(g, &x.column);
   while (t->op != GRAPH_INPUT && !p->stored[t->id]) {
-    if (graph_ops[t->op].group != CLASS_VIEW || !fuse_view_index(g, t, at, in)) return false;
+    if (!graph_is_view(t) || !fuse_view_index(g, t, at, in)) return false;
     memcpy(at, in, sizeof at);
     t = t->in[0];
   }

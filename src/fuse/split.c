@@ -56,7 +56,7 @@ static bool is_of_tile(Graph *g, const Tensor *t, const Size *count, Map *seen) 
   map_put(seen, t, g);
   if (t->op == GRAPH_PRODUCT)
     return graph_numel(g, t) == count && size_is_int(t->in[0]->size[t->rank - 1], &terms) && terms <= 256;
-  if (t->op != GRAPH_POINT && graph_ops[t->op].group != CLASS_VIEW) return false;
+  if (t->op != GRAPH_POINT && !graph_is_view(t)) return false;
   for (int i = 0; i < t->in_count; i++)
     if (is_of_tile(g, t->in[i], count, seen)) return true;
   return false;

@@ -13,8 +13,6 @@
 
 enum { MOST_TERMS_NARROW = 256, MOST_TERMS = 128, MOST_COLUMNS = 256, MOST_SINKS = 32 };
 
-static bool is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
-
 bool stream_is_sink(const FusePlan *p, const Tensor *t) { return p->stream[t->id] > STREAM_TILE; }
 
 Tensor *stream_operand(const FusePlan *p, const Tensor *t) { return t->in[p->stream[t->id] == STREAM_RIGHT]; }
@@ -170,7 +168,7 @@ static bool walk(Walk *w, Tensor *t, const Index *at) {
   if (t != w->top && is_member(s, t) && stream_is_sink(s->plan, t))
     return (stream_result_index(s, t, in) && same_index(s, t, at, in)) || refuse(w, "a result of other rows is needed");
   if (t->op == GRAPH_PRODUCT) return takes_tile(w, t, at);
-  if (is_view(t)) {
+  if (graph_is_view(t)) {
     if (!fuse_view_index(s->g, t, at, in)) return refuse(w, "a view stands between");
     return walk(w, t->in[0], in);
   }
@@ -212,7 +210,7 @@ static void mark_streams(const Stream *s, const Tensor *t, const Index *at, bool
     if (bits == 3) marks[t->id] |= index_bits(&at[t->rank - 1]) & 2 ? 1 : 2;
     return;
   }
-  if (is_view(t) && fuse_view_index(s->g, t, at, in)) mark_streams(s, t->in[0], in, seen, marks);
+  if (graph_is_view(t) && fuse_view_index(s->g, t, at, in)) mark_streams(s, t->in[0], in, seen, marks);
   if (t->op != GRAPH_POINT) return;
   for (int i = 0; i < t->in_count; i++) mark_streams(s, t->in[i], at, seen, marks);
 }
@@ -307,7 +305,7 @@ static bool becomes_tile(FusePlan *p, bool *root, Tensor *tile) {
     if (!needs) continue;
     /* which element equals the maximum is asked of the very same values: kernels may round each in its way */
     bool equals = t->op == GRAPH_POINT && (t->point == POINT_EQ || t->point == POINT_NE);
-    bool passes = !root[i] && !equals && (t->op == GRAPH_POINT || is_view(t));
+    bool passes = !root[i] && !equals && (t->op == GRAPH_POINT || graph_is_view(t));
     if (passes) {
       from[i] = true;
       continue;

@@ -182,6 +182,8 @@ struct Tensor {
   void *note;       /* scratch of who is at work */
 };
 
+static inline bool graph_is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
+
 typedef struct GraphWrite {
   Tensor *input, *value;
 } GraphWrite; /* an input that gets another value at the end */
