@@ -114,7 +114,7 @@ static nereid_status prepare(const Job *j, nereid_instrument *in, int *warps, ne
   if (!status) status = launch_specialization(j->device, j->module, &c, &j->instrumented, &s, error);
   call_free(&c);
   if (status) return status;
-  *warps = j->device->kind == &device_cuda || j->device->kind == &device_sim ? s->info.num_warps : 1;
+  *warps = j->device->kind == &device_cuda || j->device->kind == &device_sim ? s->block_warps : 1;
   in->names = instrument_names_copy(s->regions->count, s->regions->at);
   return in->names ? NEREID_OK : error_out_of_memory(error);
 }

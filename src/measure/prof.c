@@ -313,7 +313,7 @@ nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, 
   ProfWork work = {0}; /* counted for the first of its like: not in the time of the launch, but seen */
   if (wants_work() && !prof_work_find(c, d, l, &work)) prof_call(end, "nereid_launch_cost", CALL_OTHER, NEREID_OK);
   const Specialization *s = launch_spec(l);
-  uint32_t lanes = d->cuda_sm && on_cpu ? (uint32_t)s->info.num_warps * 32 : 1;
+  uint32_t lanes = d->cuda_sm && on_cpu ? (uint32_t)s->block_warps * 32 : 1;
   TraceEvent call = {
       .kind = TRACE_CALL, .start = c->start, .end = end, .correlation = id, .call = {CALL_LAUNCH, (int32_t)status}};
   TraceEvent kernel = {.kind = TRACE_KERNEL,

@@ -200,6 +200,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, T
     s->info.num_warps = front->num_warps;
     s->info.num_stages = front->num_stages;
     of->compile(s, front->func, cx, &texts->c, &phase);
+    s->block_warps = front->func->num_warps;
     if (texts->c.n) s->code_hash = hash_bytes(texts->c.at, texts->c.n, 0) | 1;
     instrument_keep_regions(s, front->func, cx);
     s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);

@@ -200,6 +200,7 @@ struct Specialization {
   struct GridMemo *grid_memo;
   int *zeroed, zeroed_count;       /* parameters: arrays that are zeroed before each launch */
   uint64_t reads, writes;          /* parameters whose arrays may be; from the 64th on bit 63 */
+  int block_warps;                 /* sim, cuda: of a block; what num_ctas gives it counts (gpu/pipeline.c) */
   uint64_t code_hash;              /* of the text that was compiled; 0: not known */
   const LaneFunc *lane;            /* sim; in cx */
   struct DiagSites *sites;         /* sim */

@@ -324,6 +324,21 @@ static void test_counts(void **state) {
   }
 }
 
+/* A block that does the work of two has their warps, and room for the records of each. */
+static void test_ctas(void **state) {
+  Run *r = start("sim", rows);
+  nereid_options options = {.num_ctas = 2};
+  nereid_instrument *in = NULL;
+  nereid_instrument_options o = {.trials = -1};
+  assert_ok(nereid_instrument_run(r->d, r->m, "k", grid, r->args, 4, &options, &o, &in, &error));
+  nereid_instrument_info info;
+  nereid_instrument_get_info(in, &info);
+  assert_int_equal(info.warps, 8);
+  assert_int_equal(region(in, "load")->count, info.blocks * 8 * TURNS);
+  nereid_instrument_free(in);
+  stop(r);
+}
+
 /* Spans stand warp by warp, outer ones first, and lie within each other. */
 static void test_spans(void **state) {
   for (int i = 0; i < 3; i++) {
@@ -493,9 +508,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_begin_end),  cmocka_unit_test(test_scope),      cmocka_unit_test(test_branches),
       cmocka_unit_test(test_helpers),    cmocka_unit_test(test_proton),     cmocka_unit_test(test_wrong_markers),
-      cmocka_unit_test(test_no_markers), cmocka_unit_test(test_counts),     cmocka_unit_test(test_spans),
-      cmocka_unit_test(test_repeats),    cmocka_unit_test(test_overflow),   cmocka_unit_test(test_automatic),
-      cmocka_unit_test(test_early_ends), cmocka_unit_test(test_wrong_runs), cmocka_unit_test(test_trace),
+      cmocka_unit_test(test_no_markers), cmocka_unit_test(test_counts),     cmocka_unit_test(test_ctas),
+      cmocka_unit_test(test_spans),      cmocka_unit_test(test_repeats),    cmocka_unit_test(test_overflow),
+      cmocka_unit_test(test_automatic),  cmocka_unit_test(test_early_ends), cmocka_unit_test(test_wrong_runs),
+      cmocka_unit_test(test_trace),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
