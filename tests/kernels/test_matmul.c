@@ -104,17 +104,19 @@ static void test_tf32(void **s) {
 }
 
 /* Neighbouring blocks share tiles of b, where there are clusters: all of them, some of them (an odd group of rows), in
- * an odd grid none; K of 0. */
+ * an odd grid none; K of 0. Tiles of b of one panel, and of two, whose distance a descriptor has. */
 static void clusters_on(const char *device) {
   static const int64_t sizes[][3] = {{128, 64, 328}, {192, 128, 200}, {192, 64, 72}, {520, 136, 64}, {128, 64, 0}};
-  for (int i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++) {
+  enum { SIZES = sizeof sizes / sizeof *sizes };
+  for (int k = 0; k < 2 * SIZES; k++) {
+    int64_t i = k % SIZES, columns = k < SIZES ? 64 : 128;
     Problem p = problem_create(NEREID_BF16, sizes[i][0], sizes[i][1], sizes[i][2], false);
     Tensor out = tensor_full(p.a.dtype, p.M * p.N, 7);
     Call c = call(&p, &out);
     arg_int(&c, p.N), arg_int(&c, 1);
-    arg_blocks(&c, 64, 64, 64), arg_const(&c, "GROUP_M", 8);
+    arg_blocks(&c, 64, columns, 64), arg_const(&c, "GROUP_M", 8);
     c.options.num_warps = 2, c.options.num_ctas = 2;
-    launch(device, "matmul.py", "matmul", &c, (p.M + 63) / 64 * ((p.N + 63) / 64), 1);
+    launch(device, "matmul.py", "matmul", &c, (p.M + 63) / 64 * ((p.N + columns - 1) / columns), 1);
     check("matmul in clusters", &out, &p.want);
     problem_destroy(&p), tensor_free(&out);
   }

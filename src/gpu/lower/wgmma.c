@@ -21,6 +21,9 @@
 enum { MOST_COLUMNS = 8 }; /* log2 of an instruction's */
 enum { WORDS = 4 };        /* of a, that an instruction takes of a thread */
 
+/* Of a descriptor's place. In a cluster the bits above it are the block's number, and would count as a distance. */
+enum { PLACE_MASK = 0x3fff };
+
 typedef struct Operand {
   const DotOperand *o;
   DotDescriptor is;  /* the warpgroup's */
@@ -66,6 +69,7 @@ void lower_dot_descriptor(Lower *l, const Dot *d, const DotOperand *o, LaneValue
   p->o = o;
   p->high = (8 * row >> 4) | mode << 30;
   p->low = lane_2(b, LANE_SHR, LK_U32, at, lane_i32(b, 4));
+  if (l->out->cluster) p->low = lane_2(b, LANE_AND, LK_B32, p->low, lane_i32(b, PLACE_MASK));
   p->low = lane_2(b, LANE_ADD, LK_S32, p->low, lane_const(b, LT_B32, leading >> 4 << 16));
 }
 

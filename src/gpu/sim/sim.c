@@ -455,8 +455,11 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
       sim_set(r, plan->params[i], type, t, bits & lane_type_mask(type));
     }
   for (int i = 0; i < plan->fixed.n; i++)
-    for (int t = 0; t < threads; t++)
-      sim_set(r, plan->fixed.at[i].offset, plan->fixed.at[i].type, t, plan->fixed.at[i].bits);
+    for (int t = 0; t < threads; t++) {
+      const SimFixed *x = &plan->fixed.at[i];
+      uint64_t block = x->is_shared ? (uint64_t)sim_block_of(r, t) << SIM_BLOCK_SHIFT : 0;
+      sim_set(r, x->offset, x->type, t, x->bits | block);
+    }
   return r;
 }
 

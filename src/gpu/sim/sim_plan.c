@@ -108,8 +108,8 @@ static uint32_t take(Planner *p, LaneType type) {
   return at * (uint32_t)p->plan->threads;
 }
 
-static uint32_t constant_place(Planner *p, LaneType type, uint64_t bits) {
-  char *key = arena_printf(p->arena, "%d %llx", (int)type, (unsigned long long)bits);
+static uint32_t constant_place(Planner *p, LaneType type, uint64_t bits, bool is_shared) {
+  char *key = arena_printf(p->arena, "%d %d %llx", is_shared, (int)type, (unsigned long long)bits);
   intptr_t known = (intptr_t)map_get(p->constants, key);
   if (known) return p->plan->fixed.at[known - 1].offset;
   /* Never from a freed place: that is written while the block runs, and this only before. */
@@ -118,7 +118,7 @@ static uint32_t constant_place(Planner *p, LaneType type, uint64_t bits) {
   p->free[type].n = 0;
   uint32_t at = take(p, type);
   memcpy(&p->free[type], &none, sizeof none);
-  vec_push(p->arena, &p->plan->fixed, (SimFixed){at, type, bits});
+  vec_push(p->arena, &p->plan->fixed, (SimFixed){at, type, is_shared, bits});
   map_put(p->constants, key, (void *)(intptr_t)p->plan->fixed.n);
   return at;
 }
@@ -162,7 +162,7 @@ static void plan_op(Planner *p, SimOp *o, const LaneOp *op, const LaneType *type
       uint64_t bits = op->code == LANE_CONST ? (uint64_t)op->imm
                       : known                ? (uint64_t)p->plan->buffer_offset[op->buffer]
                                              : 0;
-      p->place[op->out[0]->id] = constant_place(p, op->out[0]->type, bits);
+      p->place[op->out[0]->id] = constant_place(p, op->out[0]->type, bits, op->code == LANE_SHARED);
       p->is_fixed[op->out[0]->id] = true;
     } else {
       place(p, op->out[i]);

@@ -43,6 +43,7 @@ struct SimBlock {
 typedef struct SimFixed {
   uint32_t offset;
   LaneType type;
+  bool is_shared; /* an address in the block's shared memory */
   uint64_t bits;
 } SimFixed;
 
@@ -241,11 +242,14 @@ bool sim_bulk_there(SimRun *r, const LaneOp *op, int t, uint64_t byte, const cha
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
 
 /* Blocks of a cluster are one run: their warps come one block after the other, and so do their shared memories. Within
- * one, an address counts from its beginning: from here, of thread t's. */
+ * one, an address counts from its beginning: from here, of thread t's. As on hardware its upper bits say whose it is,
+ * which who makes a descriptor of it has to take off. */
+enum { SIM_BLOCK_SHIFT = 24 };
 static inline int sim_block_of(const SimRun *r, int t) { return t / r->plan->block_threads; }
 static inline uint32_t sim_shared_of(const SimRun *r, int t) {
   return (uint32_t)(sim_block_of(r, t) * r->plan->block_bytes);
 }
+static inline uint32_t sim_in_block(uint32_t address) { return address & ((1u << SIM_BLOCK_SHIFT) - 1); }
 
 static inline uint64_t sim_get(const SimRun *r, uint32_t offset, LaneType type, int t) {
   const char *p = r->regs + offset;
