@@ -73,11 +73,11 @@ class Nereid:
     def compile(self, path, kernel, args, constexprs, warps):
         """A function without arguments per grid: launches on PyTorch's stream."""
         values = [argument(v) for v in args]
-        options = (C.c_int * 128)()  # nereid_options, which begins with num_warps, num_stages
+        options = (C.c_int * 128)()  # nereid_options, which begins with num_warps, num_stages, num_ctas
         options[0] = warps
         for k, v in constexprs.items():
-            if k == "num_stages":
-                options[1] = v
+            if k in ("num_stages", "num_ctas"):
+                options[1 if k == "num_stages" else 2] = v
                 continue
             a = Arg()
             a.kind, a.name, a.text = CONSTEXPR, k.encode(), repr(v).encode()

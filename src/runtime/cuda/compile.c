@@ -68,13 +68,6 @@ static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volat
             DIAG_BYTES, text);
 }
 
-/* Clusters are right on `sim`. On an H200 some tiles come out wrong (those whose shared tile has rows of 128 elements
- * or more), and nobody knows why yet: until then they are for who looks for it, with a cache of his own. */
-static int without_clusters(void) {
-  const char *wrong;
-  return environment_get("NEREID_CLUSTERS") ? 0 : gpu_without("clusters", &wrong);
-}
-
 static void compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   CudaKernel *k = create(s, cx);
   Cuda *c = k->cuda;
@@ -85,7 +78,7 @@ static void compile(Specialization *s, Func *func, Context *cx, Buf *text, volat
                               .specialize = s->specialize,
                               .tensor_maps = c->api.map_encode != NULL,
                               .apart = true,
-                              .without = gpu_without(s->without, &wrong) | without_clusters()};
+                              .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   if (!options.target)
     diag_fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);

@@ -110,7 +110,6 @@ static void test_clusters(void **state) {
   nereid_module *m = load();
   nereid_arg args[6];
   nereid_options o = {.num_warps = 2, .num_ctas = 2};
-  setenv("NEREID_CLUSTERS", "1", 1);
   arguments(f, args, K, 256);
   for (int i = 0; i < (int)(sizeof launches / sizeof *launches); i++) {
     fake->last_cluster = 0;
@@ -121,11 +120,6 @@ static void test_clusters(void **state) {
   }
   o.without = "clusters";
   fake->last_cluster = 0;
-  assert_ok(nereid_launch(f->d, NULL, m, "product", launches[0].grid, args, 6, &o, &error));
-  assert_int_equal(fake->last_cluster, 0);
-  unsetenv("NEREID_CLUSTERS"); /* nobody gets them unless he looks for what is wrong with them */
-  o.without = NULL;
-  o.num_warps = 4; /* another kernel */
   assert_ok(nereid_launch(f->d, NULL, m, "product", launches[0].grid, args, 6, &o, &error));
   assert_int_equal(fake->last_cluster, 0);
   nereid_module_free(m);
