@@ -33,12 +33,13 @@ def matmul_batched(a_ptr, b_ptr, c_ptr, M, N, K, stride_ab, stride_am, stride_ak
 
 @triton.jit
 def matmul_grouped(addresses_ptr, sizes_ptr, groups, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                   BLOCK_K: tl.constexpr):
+                   BLOCK_K: tl.constexpr, ALIGNED: tl.constexpr = False):
     """C[g] = A[g] @ B[g], each with its own M, N and K, by programs that share the tiles of all of them.
 
     addresses: int64[groups, 3], where A[g]: f16[M, K], B[g]: f16[K, N] and C[g]: f16[M, N] lie, each without gaps;
     sizes: int32[groups, 3], M, N and K. The tiles are counted through the groups, and a program takes every
-    num_programs-th. Grid: (any,); best as many as the machine runs at once.
+    num_programs-th. ALIGNED: all arrays begin at multiples of 16 bytes, and all N and K are multiples of 8, which a
+    compiler cannot know of what is loaded. Grid: (any,); best as many as the machine runs at once.
     """
     tile = tl.program_id(0)
     first = 0  # of this group's tiles
@@ -49,6 +50,9 @@ def matmul_grouped(addresses_ptr, sizes_ptr, groups, BLOCK_M: tl.constexpr, BLOC
         a_ptr = tl.load(addresses_ptr + 3 * g).to(tl.pointer_type(tl.float16))
         b_ptr = tl.load(addresses_ptr + 3 * g + 1).to(tl.pointer_type(tl.float16))
         c_ptr = tl.load(addresses_ptr + 3 * g + 2).to(tl.pointer_type(tl.float16))
+        if ALIGNED:
+            N, K = tl.multiple_of(N, 8), tl.multiple_of(K, 8)
+            a_ptr, b_ptr, c_ptr = tl.multiple_of(a_ptr, 16), tl.multiple_of(b_ptr, 16), tl.multiple_of(c_ptr, 16)
         while tile < end:
             m = (tile - first) // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
             n = (tile - first) % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)

@@ -189,10 +189,10 @@ static void test_batched(void **s) {
   on_every_device(batched_on);
 }
 
+enum { GROUPS = 5 };
+
 /* The arrays' addresses are data, so that this launches by hand. A problem without rows and one without terms. */
-static void grouped_on(const char *device) {
-  enum { GROUPS = 5 };
-  static const int64_t shapes[GROUPS][3] = {{33, 20, 40}, {0, 16, 16}, {16, 16, 70}, {5, 40, 0}, {50, 7, 17}};
+static void groups_on(const char *device, const int64_t shapes[GROUPS][3], bool aligned) {
   nereid_device *d = test_device(device);
   nereid_error *err = NULL;
   nereid_module *m = NULL;
@@ -225,9 +225,10 @@ static void grouped_on(const char *device) {
                              nereid_int(GROUPS),
                              nereid_named(nereid_constexpr_int(16), "BLOCK_M"),
                              nereid_named(nereid_constexpr_int(16), "BLOCK_N"),
-                             nereid_named(nereid_constexpr_int(32), "BLOCK_K")};
+                             nereid_named(nereid_constexpr_int(32), "BLOCK_K"),
+                             nereid_named(nereid_constexpr_int(aligned), "ALIGNED")};
   const nereid_options options = {.check_races = true};
-  if (!status) status = nereid_launch(d, NULL, m, "matmul_grouped", (int64_t[]){4, 1, 1}, args, 6, &options, &err);
+  if (!status) status = nereid_launch(d, NULL, m, "matmul_grouped", (int64_t[]){4, 1, 1}, args, 7, &options, &err);
   for (int g = 0; g < GROUPS && !status; g++) {
     status = nereid_copy_to_host(d, out[g].data, arrays[g][2], out[g].count * 2, &err);
     for (int64_t i = 0; i < out[g].count; i++)
@@ -240,6 +241,10 @@ static void grouped_on(const char *device) {
     problem_destroy(&problems[g]), tensor_free(&out[g]);
   }
   nereid_free(d, on_device[0]), nereid_free(d, on_device[1]), nereid_module_free(m);
+}
+static void grouped_on(const char *device) {
+  groups_on(device, (const int64_t[][3]){{33, 20, 40}, {0, 16, 16}, {16, 16, 70}, {5, 40, 0}, {50, 7, 17}}, false);
+  groups_on(device, (const int64_t[][3]){{33, 24, 40}, {0, 16, 16}, {16, 16, 72}, {5, 40, 0}, {50, 8, 104}}, true);
 }
 static void test_grouped(void **s) {
   (void)s;

@@ -14,6 +14,7 @@ enum {
 /* clang-format off */
 const PassInfo tile_passes[] = {
     /*                                         needs, gives, keeps */
+    {"spread_hints", tile_spread_hints,       {0,     0,     FUNC_ALL}}, /* to later uses of what they speak of */
     {"fold_dot_sum", tile_fold_dot_sum,       {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* in which order sums are formed */
     {"fold", tile_fold,                       {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
     {"cse", tile_cse,                         {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
