@@ -19,7 +19,7 @@ static char folder[64], script[128], runs[128];
 
 /* Writes each run's text into the cubin, and says what `-v` says. A text with SPILL spills unless one block is enough,
  * one with WRONG fails, one with SLOW has a word of advice. One with ROOM takes 72 registers, of which 7 blocks run at
- * once, and 64 for 8; with TIGHT it spills for that, with NEVER it fails. */
+ * once, and 64 for 8; with TIGHT it spills for that, with NEVER it fails. One with BOUND says 8 by itself. */
 static const char fake[] =
     "#!/bin/sh\n"
     "for a in \"$@\"; do case $a in *.ptx) ptx=$a;; *.cubin) out=$a;; -arch=*) arch=${a#-arch=};; esac; done\n"
@@ -50,10 +50,12 @@ static const char fake[] =
     "registers, used 1 barriers'\n"
     "fi\n";
 
+static const char bound[] = ".minnctapersm 8\n";
+
 static const char *text(const char *words) {
   static char out[300];
-  snprintf(out, sizeof out, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tret;\n}\n",
-           words);
+  snprintf(out, sizeof out, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n%s{ // %s\n\tret;\n}\n",
+           strstr(words, "BOUND") ? bound : "", words);
   return out;
 }
 
@@ -64,6 +66,7 @@ static int assemble(const char *ptx, GpuCubin *out, Buf *said) {
     size_t bounds_end = (size_t)(strchr(strchr(ptx, ')') + 2, '\n') + 1 - ptx);
     GpuPtx facts = {.threads = 128,
                     .bounds_end = bounds_end,
+                    .bound = strstr(ptx, "BOUND") ? strlen(bound) : 0,
                     .room = strstr(ptx, "FULL") ? 7 : 16,
                     .is_product = strstr(ptx, "PRODUCT") != NULL};
     Buf text = {.at = (char *)ptx, .n = strlen(ptx)};
@@ -186,9 +189,9 @@ static void test_more_blocks(void **state) {
   static const struct {
     const char *words;
     int registers, runs;
-  } cases[] = {
-      {"ROOM", 64, 2}, {"ROOM, TIGHT", 72, 2}, {"ROOM, FULL", 72, 1}, {"ROOM, NEVER", 72, 2}, {"few registers", 40, 1}};
-  for (int i = 0; i < 5; i++) {
+  } cases[] = {{"ROOM", 64, 2},        {"ROOM, TIGHT", 72, 2},        {"ROOM, FULL", 72, 1},   {"ROOM, NEVER", 72, 2},
+               {"BOUND, FULL", 64, 1}, {"BOUND, FULL, NEVER", 40, 2}, {"few registers", 40, 1}};
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
     Buf said = {0};
     GpuCubin c;
     int before = run_count();
