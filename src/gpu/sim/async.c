@@ -128,7 +128,7 @@ bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m) {
       SimAccess from = {r, &read, t, bytes, sim_get(r, o->in[1], LT_B64, t), false, false, false, false};
       const char *p = sim_reach(&from);
       if (!p || !sim_note_read(&from)) return false;
-      memcpy(data, p, (size_t)bytes);
+      sim_fetch(data, p, bytes);
     }
     uint64_t at = sim_in_block((uint32_t)sim_get(r, o->in[0], LT_B32, t)) + (uint64_t)op->imm + sim_shared_of(r, t);
     SimAccess to = {r, o, t, bytes, at, true, false, false, false};

@@ -415,7 +415,7 @@ static bool load_row(SimRun *r, Copy *c, int row) {
   char data[MOST_BOX * 8] = {0}, *from = NULL;
   int begin, end;
   if (!global_row(r, c, row, false, &from, &begin, &end)) return false;
-  if (end > begin) memcpy(data + begin, from, (size_t)(end - begin));
+  sim_fetch(data + begin, from, end - begin);
   int block = (int)c->at / r->plan->block_bytes;
   if (sim_has_ended(r, block))
     return sim_fault(r, c->o->op, c->thread, "bytes of a copy come to block %d of the cluster, which has ended", block);
@@ -440,7 +440,7 @@ static bool store_row(SimRun *r, Copy *c, int row) {
   const LaneOp *op = c->o->op;
   if (!global_row(r, c, row, true, &to, &begin, &end)) return false;
   if (op->code == LANE_TENSOR_STORE) {
-    if (end > begin) memcpy(to, data + begin, (size_t)(end - begin));
+    sim_put(to, data + begin, end - begin);
     return true;
   }
   LaneKind kind = lane_kind_of(&(Type){.dtype = c->map.dtype});

@@ -62,31 +62,23 @@ static bool goes_past(const SimAccess *a) {
   return a->atomic || op->cache == CACHE_CG || op->cache == CACHE_CV || op->evict == PRIORITY_NO_L1;
 }
 
-const char *sim_cache_load(const SimAccess *a, const char *from, char *into) {
+void sim_cache_load(const SimAccess *a, const char *from, char *into) {
   SimCache *c = a->r->cache;
-  if (!c || a->o->op->space != SPACE_GLOBAL) return from;
   pthread_mutex_lock(&c->lock);
   c->random = c->random * 1664525u + 1013904223u;
   bool past = goes_past(a), hit = !past && (c->random >> 16) % KEEPS > 0;
   for (int i = 0; i < a->bytes && hit; i++) hit = has(c, a->address + (uint64_t)i);
-  if (!hit && a->bytes == 4) { /* in one piece, as others may be writing it */
-    uint32_t v = *(const volatile uint32_t *)(const void *)from;
-    memcpy(into, &v, 4);
-  } else if (!hit) {
-    memcpy(into, from, (size_t)a->bytes);
-  }
+  if (!hit) sim_fetch(into, from, a->bytes);
   for (int i = 0; i < a->bytes; i++) {
     Byte *b = byte_of(c, a->address + (uint64_t)i);
     if (hit) into[i] = b->value;
     else *b = (Byte){a->address + (uint64_t)i, past ? 0 : c->generation, into[i]};
   }
   pthread_mutex_unlock(&c->lock);
-  return into;
 }
 
 void sim_cache_store(const SimAccess *a, const char *value) {
   SimCache *c = a->r->cache;
-  if (!c || a->o->op->space != SPACE_GLOBAL) return;
   pthread_mutex_lock(&c->lock);
   for (int i = 0; i < a->bytes; i++)
     if (has(c, a->address + (uint64_t)i)) {

@@ -90,10 +90,10 @@ bool sim_load(SimRun *r, const SimOp *o, const SimMask *m) {
     char cached[MAX_ACCESS];
     const char *p = sim_reach(&a);
     if (!p || !sim_note_read(&a)) return false;
-    p = sim_cache_load(&a, p, cached);
-    if (n == 1 && bytes == 4) {
-      sim_set(r, o->out[0], LT_B32, t, *(const volatile uint32_t *)(const void *)p); /* others may be writing it */
-      continue;
+    if (op->space == SPACE_GLOBAL) {
+      if (r->cache) sim_cache_load(&a, p, cached);
+      else sim_fetch(cached, p, a.bytes);
+      p = cached;
     }
     for (int i = 0; i < n; i++) sim_set(r, o->out[i], type, t, read_element(op->kind, p + i * bytes));
   }
@@ -115,11 +115,9 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m) {
       memcpy(memory + i * bytes, &v, (size_t)bytes);
     }
     if (!sim_note_write(&a, p, memory)) return false;
-    sim_cache_store(&a, memory);
-    if (a.bytes == 4) { /* in one piece, as others may be reading it */
-      uint32_t v;
-      memcpy(&v, memory, 4);
-      *(volatile uint32_t *)(void *)p = v;
+    if (op->space == SPACE_GLOBAL) {
+      if (r->cache) sim_cache_store(&a, memory);
+      sim_put(p, memory, a.bytes);
     } else {
       memcpy(p, memory, (size_t)a.bytes);
     }
@@ -214,7 +212,7 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
     if (!sim_note_read(&a)) return false;
     a.write = true;
     if (!sim_note_write(&a, p, NULL)) return false;
-    sim_cache_store(&a, NULL);
+    if (r->cache && op->space == SPACE_GLOBAL) sim_cache_store(&a, NULL);
     for (int i = 0; i < n; i++) {
       uint64_t y = sim_get(r, o->in[i + 1], type, t), z = cas ? sim_get(r, o->in[2], type, t) : 0;
       uint64_t old = exchange(p + i * bytes, op->rmw, op->kind, y, z);

@@ -258,6 +258,11 @@ static bool was_read(const SimAccess *a, const SimShadow *s, uint64_t byte, int 
   return s->reader != a->thread && is_recent(a, s->read, s->reader / 32);
 }
 
+/* Both may be global memory, which other programs reach at once. */
+static bool is_same(const char *old, const char *new_bytes, int i) {
+  return __atomic_load_n(old + i, __ATOMIC_RELAXED) == __atomic_load_n(new_bytes + i, __ATOMIC_RELAXED);
+}
+
 bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) {
   SimRun *r = a->r;
   bool shared = a->o->op->space == SPACE_SHARED;
@@ -276,7 +281,7 @@ bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) 
                                                  : "a product or copy that nobody has waited for reads");
     int writer = s->writer & ~SIM_ATOMIC;
     bool both_atomic = a->atomic && s->writer & SIM_ATOMIC;
-    bool same = !a->atomic && !(s->writer & SIM_ATOMIC) && old[i] == ((const char *)new_bytes)[i];
+    bool same = !a->atomic && !(s->writer & SIM_ATOMIC) && is_same(old, new_bytes, i);
     same |= !shared && s->statement == statement;
     same |= shared && s->in_flight & SIM_BY_BULK; /* it knows of the copy */
     if (writer != t && !both_atomic && !same && is_recent(a, s->written, writer / 32))

@@ -148,10 +148,10 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_ldmatrix(SimRun *r, const SimOp *o, int warp);
 bool sim_stmatrix(SimRun *r, const SimOp *o, int warp);
 bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m);
-/* sim/cache.c: what the multiprocessor's L1 cache gives for the bytes at `from`: there, or put into `into`. */
+/* sim/cache.c: the multiprocessor's L1 cache, of global memory; NULL: there is none */
 typedef struct SimCache SimCache;
 SimCache *sim_cache_of(LaneCaches *c, int64_t program);
-const char *sim_cache_load(const SimAccess *a, const char *from, char *into);
+void sim_cache_load(const SimAccess *a, const char *from, char *into);
 void sim_cache_store(const SimAccess *a, const char *value); /* NULL: by an atomic */
 void sim_cache_acquire(SimRun *r, const LaneOp *op);         /* a fence or an atomic, which may acquire */
 /* sim/trace_hook.c: the three of them when they are only looked at */
@@ -197,6 +197,9 @@ bool sim_tmem_end(SimRun *r);
 uint32_t sim_tmem_before(const SimRun *r, int warp);     /* the warp's accesses before that time are done, and fenced */
 bool sim_is_fenced(const SimRun *r, const SimShadow *s); /* whether its writer has fenced since it wrote */
 char *sim_reach(const SimAccess *a);                     /* sim/memory.c: where the access goes; NULL after a fault */
+/* sim/global.c: `from` or `into` is global memory */
+void sim_fetch(char *into, const char *from, int bytes);
+void sim_put(char *into, const char *from, int bytes);
 /* sim/apart.c: warps that go their own ways, each on a coroutine, and what each knows of the others' accesses. */
 typedef struct SimKnown SimKnown; /* what a warp knows, or who waits for a barrier will */
 void sim_apart(SimRun *r, Context *cx);
