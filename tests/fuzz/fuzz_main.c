@@ -64,6 +64,7 @@ static bool reached_anew(size_t *blocks) {
   bool anew = false;
   for (size_t i = 0; i < reached_count; i++) {
     uint32_t block = reached[i];
+    if (!times[block]) continue; /* two threads came to it at once, and it stands here twice */
     uint8_t bit = (uint8_t)(1 << (31 - __builtin_clz(times[block])));
     *blocks += !seen[block];
     anew = anew || !(seen[block] & bit);
