@@ -133,6 +133,19 @@ typedef enum { CUDA_WAS_CURRENT, CUDA_PUSHED, CUDA_NOT_CURRENT } CudaEntered;
  * cuda_leave. */
 CuResult cuda_enter(Cuda *c, CudaEntered *entered);
 void cuda_leave(Cuda *c, CudaEntered entered);
+typedef struct CudaRelaxed {
+  bool relaxed;
+  int mode; /* the thread's before */
+} CudaRelaxed;
+/* Until cuda_restrict the calling thread may do what a capture, of any stream and by any thread, forbids else. */
+static inline CudaRelaxed cuda_relax(const Cuda *c) {
+  CudaRelaxed was = {.mode = CU_CAPTURE_RELAXED};
+  was.relaxed = c->api.thread_capture_mode && !c->api.thread_capture_mode(&was.mode);
+  return was;
+}
+static inline void cuda_restrict(const Cuda *c, CudaRelaxed was) {
+  if (was.relaxed) c->api.thread_capture_mode(&was.mode);
+}
 /* "WHAT: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)", with the way out. Errors that end the
  * context name the kernels that may be meant. */
 nereid_status cuda_error(Cuda *c, CuResult r, nereid_error **error, const char *format, ...) PRINTF_LIKE(4, 5);

@@ -70,11 +70,10 @@ static void drop(Cuda *c, CudaReplay *p) {
 }
 
 static bool make(Cuda *c, CudaReplay *p, const CuKernelNode *launch) {
-  int mode = CU_CAPTURE_RELAXED; /* else a capture in another thread would forbid it, and fail */
-  c->api.thread_capture_mode(&mode);
+  CudaRelaxed was = cuda_relax(c); /* else a capture in another thread would forbid it, and fail */
   bool ok = !c->api.graph_create(&p->graph, 0) && !c->api.graph_add_kernel(&p->node, p->graph, NULL, 0, launch) &&
             !c->api.graph_instantiate(&p->exec, p->graph, 0);
-  c->api.thread_capture_mode(&mode);
+  cuda_restrict(c, was);
   if (!ok) drop(c, p);
   return ok;
 }

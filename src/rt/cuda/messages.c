@@ -45,11 +45,10 @@ static CuStream stream_key(CuStream s) {
 static CudaReport *make(CudaKernel *k, CuResult *r) {
   const CudaApi *api = &k->cuda->api;
   CudaReport *report = calloc(1, sizeof *report);
-  int mode = CU_CAPTURE_RELAXED; /* a capture, of this stream or of another, forbids it else */
-  bool relaxed = api->thread_capture_mode && !api->thread_capture_mode(&mode);
+  CudaRelaxed was = cuda_relax(k->cuda); /* a capture, of this stream or of another, forbids it else */
   *r = report ? api->host_alloc((void **)&report->diag, DIAG_BYTES, CU_HOST_PORTABLE | CU_HOST_MAPPED)
               : CU_OUT_OF_MEMORY;
-  if (relaxed) api->thread_capture_mode(&mode);
+  cuda_restrict(k->cuda, was);
   if (*r) return free(report), NULL;
   report->kernel = k;
   diag_clear(report->diag, DIAG_BYTES);

@@ -137,11 +137,11 @@ static void graph_free(nereid_device *d, void *graph) {
 static nereid_status call_within(nereid_device *d, DeviceCall call, void *arg, nereid_error **error) {
   Cuda *c = d->state;
   CudaEntered entered;
-  int mode = CU_CAPTURE_RELAXED; /* a capture in another stream forbids the call nothing, and is not disturbed */
   CuResult r = cuda_enter(c, &entered);
-  bool relaxed = !r && c->api.thread_capture_mode && !c->api.thread_capture_mode(&mode);
+  CudaRelaxed was = {0}; /* a capture in another stream forbids the call nothing, and is not disturbed */
+  if (!r) was = cuda_relax(c);
   nereid_status status = r ? cuda_error(c, r, error, "the device's context cannot be made current") : call(arg, error);
-  if (relaxed) c->api.thread_capture_mode(&mode);
+  cuda_restrict(c, was);
   cuda_leave(c, entered);
   return status;
 }
