@@ -54,7 +54,8 @@ static bool same_tile(const FuseTile *a, const FuseTile *b) {
   return a->m == b->m && a->n == b->n && a->k == b->k && a->num_warps == b->num_warps && a->steps == b->steps;
 }
 
-static const char *record(Arena *arena, const Outcome *o) {
+static const char *record(Arena *arena, const void *outcome) {
+  const Outcome *o = outcome;
   const FuseTile *t = &o->tile;
   return arena_printf(arena, "library=%d tile=%lld,%lld,%lld warps=%d steps=%lld own_ms=%.6f library_ms=%.6f\n",
                       o->library, (long long)t->m, (long long)t->n, (long long)t->k, t->num_warps, (long long)t->steps,
@@ -62,7 +63,9 @@ static const char *record(Arena *arena, const Outcome *o) {
 }
 
 /* Only what this process could have measured, too. */
-static bool read_record(const Race *r, const char *text, Outcome *out) {
+static bool read_record(void *race, const char *text, void *outcome) {
+  const Race *r = race;
+  Outcome *out = outcome;
   long long m, n, k, steps;
   int library, warps, end = 0;
   *out = (Outcome){0};
@@ -123,30 +126,13 @@ static bool is_worth_it(const FusePlan *p, const Tensor *t, int64_t size[4]) {
   return work >= WORTH_MEASURING;
 }
 
-/* Known in this plan, or kept, or measured now; false: it cannot be measured, or is not to be. */
+static bool measure(void *race, void *out) { return !race_run(race, NULL) && decide(race, out); }
+
 static bool find_outcome(FusePlan *p, const FuseGroup *group, const FuseLibrary *library, const int64_t size[4],
                          Outcome *out) {
-  Arena *arena = p->g->cx->arena;
+  static const OutcomeKind kind = {"product", sizeof *out, read_record, measure, record};
   Race *r = race_make(p, group, library);
-  const char *key = key_of(r, size);
-  Outcome *known = map_get(p->outcomes, key);
-  if (known) {
-    *out = *known;
-    return known->own_ms > 0;
-  }
-  char name[33];
-  Buf kept = {0};
-  hash_hex(key, strlen(key), name);
-  bool found = store_find("product", name, "", &kept) && read_record(r, kept.at, out);
-  buf_destroy(&kept);
-  bool measures = !found && p->products.who == PRODUCTS_AUTO;
-  if (measures && (found = !race_run(r, NULL) && decide(r, out))) {
-    const char *text = record(arena, out);
-    store_keep("product", name, "", text, strlen(text)); /* else it is measured again */
-  }
-  if (!found) *out = (Outcome){0};
-  map_put(p->outcomes, key, arena_copy(arena, out, sizeof *out));
-  return found;
+  return outcome_find(&kind, r, key_of(r, size), p->products.who == PRODUCTS_AUTO, p->g->cx->arena, p->outcomes, out);
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */

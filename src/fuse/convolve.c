@@ -286,7 +286,16 @@ static void enter_library(const Chooser *c, Contest *k, const Tensor *t, bool ch
   for (int n = 0; n < WAYS && find_way(c, t, &way, NULL) && enter(k, program(c, t, way, followed), way); n++) way.way++;
 }
 
-static bool measure(const Chooser *c, const Tensor *t, bool followed, Outcome *out) {
+typedef struct Measured {
+  const Chooser *c;
+  const Tensor *t;
+  bool followed;
+} Measured;
+
+static bool measure(void *of, void *out) {
+  const Chooser *c = ((Measured *)of)->c;
+  const Tensor *t = ((Measured *)of)->t;
+  bool followed = ((Measured *)of)->followed;
   Contest contest = {.device = c->products->device}, *k = &contest;
   Way own = {OURS, false};
   bool good = enter(k, program(c, t, own, followed), own);
@@ -310,7 +319,8 @@ static const char *key_of(const Chooser *c, const Tensor *t, bool followed) {
   return b.at;
 }
 
-static bool read_record(const char *text, Outcome *out) {
+static bool read_record(void *of, const char *text, void *outcome) {
+  Outcome *out = outcome;
   int end = 0, last;
   if (sscanf(text, "way=%d channels_last=%d own_ms=%lf rows_ms=%lf last_ms=%lf%n", &out->way.way, &last, &out->own_ms,
              &out->rows_ms, &out->last_ms, &end) != 5)
@@ -321,29 +331,17 @@ static bool read_record(const char *text, Outcome *out) {
   return sane && !strcmp(text + end, "\n") && out->way.way >= OURS && (last == 0 || last == 1);
 }
 
-/* Known of this graph, or kept, or measured now; false: it cannot be measured, or is not to be. */
+static const char *record(Arena *arena, const void *outcome) {
+  const Outcome *o = outcome;
+  return arena_printf(arena, "way=%d channels_last=%d own_ms=%.6f rows_ms=%.6f last_ms=%.6f\n", o->way.way,
+                      o->way.channels_last, o->own_ms, o->rows_ms, o->last_ms);
+}
+
 static bool find_outcome(Chooser *c, const Tensor *t, Outcome *out) {
-  Arena *arena = c->g->cx->arena;
-  bool followed = is_followed(c->g, t);
-  const char *key = key_of(c, t, followed);
-  Outcome *known = map_get(c->outcomes, key);
-  if (known) {
-    *out = *known;
-    return known->rows_ms + known->last_ms > 0;
-  }
-  char name[33];
-  Buf kept = {0};
-  hash_hex(key, strlen(key), name);
-  bool found = store_find("convolution", name, "", &kept) && read_record(kept.at, out);
-  buf_destroy(&kept);
-  if (!found && c->products->who == PRODUCTS_AUTO && (found = measure(c, t, followed, out))) {
-    const char *text = arena_printf(arena, "way=%d channels_last=%d own_ms=%.6f rows_ms=%.6f last_ms=%.6f\n",
-                                    out->way.way, out->way.channels_last, out->own_ms, out->rows_ms, out->last_ms);
-    store_keep("convolution", name, "", text, strlen(text)); /* else it is measured again */
-  }
-  if (!found) *out = (Outcome){.way = {OURS, false}};
-  map_put(c->outcomes, key, arena_copy(arena, out, sizeof *out));
-  return found;
+  static const OutcomeKind kind = {"convolution", sizeof *out, read_record, measure, record};
+  Measured m = {c, t, is_followed(c->g, t)};
+  const char *key = key_of(c, t, m.followed);
+  return outcome_find(&kind, &m, key, c->products->who == PRODUCTS_AUTO, c->g->cx->arena, c->outcomes, out);
 }
 
 static bool is_worth_it(const FuseProducts *o, const Tensor *t) {

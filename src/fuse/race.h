@@ -41,4 +41,17 @@ Race *race_make(const FusePlan *p, const FuseGroup *group, const FuseLibrary *li
 /* Sets `ms`. It runs on arrays and in a stream of its own, and does not disturb a stream that is recorded. */
 nereid_status race_run(Race *r, nereid_error **error);
 
+/* outcome.c: what races have shown */
+typedef struct OutcomeKind {
+  const char *name; /* of the folder in the store */
+  size_t bytes;
+  bool (*read)(void *of, const char *text, void *out); /* false: it is no such outcome */
+  bool (*measure)(void *of, void *out);                /* false: it cannot be measured */
+  const char *(*write)(Arena *arena, const void *out);
+} OutcomeKind;
+/* `of` is for the kind's functions; known: the outcomes that were asked for before. False: none is known or kept, and
+ * it is not to be measured, or cannot be; `out` then stays as it is. */
+bool outcome_find(const OutcomeKind *kind, void *of, const char *key, bool measures, Arena *arena, Map *known,
+                  void *out);
+
 #endif
