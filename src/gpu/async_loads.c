@@ -674,16 +674,9 @@ static bool has_product(const AsyncLoads *p) {
   return false;
 }
 
-/* Whether v is made of a product's result, element by element: threads hold it as the next product takes it. */
-static bool stays_in_registers(const AsyncLoads *p, const Value *v) {
-  stack_guard();
-  const Op *op = v->def;
-  if (!op || !in_body(p, v)) return false;
-  if (op->code == OP_DOT) return true;
-  for (int i = 0; i < op->in_count && op_is_elementwise(op); i++)
-    if (stays_in_registers(p, op->in[i])) return true;
-  return false;
-}
+/* Whether threads hold v, of this iteration's product, as the next product takes it. */
+static bool is_of_body(const void *p, const Value *v) { return in_body(p, v); }
+static bool stays_in_registers(const AsyncLoads *p, const Value *v) { return loop_is_of_dot(v, is_of_body, p); }
 
 /* Whether threads write operands for products of warpgroups: the fence after that waits for all that they have asked of
  * memory, what comes to registers for the next iteration, too. */

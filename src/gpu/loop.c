@@ -120,6 +120,16 @@ void loop_replace_but(Block *b, Value *old, Op *but) {
   tile_walk(b, replace_use, &r);
 }
 
+bool loop_is_of_dot(const Value *v, bool (*takes)(const void *arg, const Value *v), const void *arg) {
+  stack_guard();
+  const Op *op = v->def;
+  if (!op || !takes(arg, v)) return false;
+  if (op->code == OP_DOT) return true;
+  for (int i = 0; i < op->in_count && op_is_elementwise(op); i++)
+    if (loop_is_of_dot(op->in[i], takes, arg)) return true;
+  return false;
+}
+
 void loop_leave_in_flight(Builder *after, Op *loop, Op *dot) {
   Value *out = loop->out[dot->in[2]->index - 1];
   dot->async = 1;

@@ -27,6 +27,8 @@ AxisInfo *loop_constant_axis(Context *cx, const Type *t);
 bool loop_is_zero(const Value *v);               /* a constant, each element of it */
 const Value *loop_untransposed(const Value *v);  /* what v is a transpose of, however often; else v */
 Builder loop_branch_on(Builder *b, Value *cond); /* builds what is done where cond holds */
+/* Whether v is a product's result, or made of one element by element, and takes(arg, ...) of each value on the way. */
+bool loop_is_of_dot(const Value *v, bool (*takes)(const void *arg, const Value *v), const void *arg);
 
 /* Whether registers hold what these loads bring while an iteration runs (gpu/prefetch.c). */
 bool prefetch_holds(const Func *f, const GpuOptions *o, const Op *loop, Op *const *loads, int n);

@@ -84,16 +84,11 @@ static void find_beside(Op *op, void *arg) {
   if (bytes > b->bytes) b->bytes = bytes;
 }
 
-/* Whether v, of which warps hold whole rows, is what they make of a product's result, element by element. */
-static bool stays_in_registers(const Specialize *p, const Value *v) {
-  stack_guard();
-  const Op *op = v->def;
-  if (!op || v->type->rank != 2 || v->type->shape[0] < 16 * p->f->num_warps) return false;
-  if (op->code == OP_DOT) return true;
-  for (int i = 0; i < op->in_count && op_is_elementwise(op); i++)
-    if (stays_in_registers(p, op->in[i])) return true;
-  return false;
+/* Whether warps hold whole rows of v, and make them of a product's result. */
+static bool has_whole_rows(const void *f, const Value *v) {
+  return v->type->rank == 2 && v->type->shape[0] >= 16 * ((const Func *)f)->num_warps;
 }
+static bool stays_in_registers(const Specialize *p, const Value *v) { return loop_is_of_dot(v, has_whole_rows, p->f); }
 
 /* Beside the rings lie operands that are no ring's, and what is stored, on its way to its layout; of loops that add to
  * memory, what is added. */
