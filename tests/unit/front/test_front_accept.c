@@ -39,6 +39,13 @@ static void body_is_taken(const char *lines) {
   buf_destroy(&b);
 }
 
+/* Of one statement, around an expression; the message says `what`. */
+static void body_is_refused(const char *before, const char *expression, const char *after, const char *what) {
+  char text[4000];
+  snprintf(text, sizeof text, FILE_HEAD "    %s%s%s\n", before, expression, after);
+  kit_refuses(text, what);
+}
+
 static void values_and_types_of_constexprs(void **state) {
   (void)state;
   static const char *const asserted[] = {
@@ -108,11 +115,8 @@ static void what_counts_as_a_bool(void **state) {
       {"tl.sort(tl.arange(0, 16), descending=2)", "`descending` must be 0 or 1, but it is 2"},
       {"tl.sort(tl.arange(0, 16), descending=None)", "`descending` must be 0 or 1, but it is None"},
   };
-  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-    char text[4000];
-    snprintf(text, sizeof text, FILE_HEAD "    v = %s\n", refused[i][0]);
-    kit_refuses(text, refused[i][1]);
-  }
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    body_is_refused("v = ", refused[i][0], "", refused[i][1]);
 }
 
 /* Triton's tuples compare as lists, up to the first items that differ. */
@@ -139,11 +143,8 @@ static void tuples_are_compared_as_lists(void **state) {
       {"(1, 2) < (1, 3)", "'<' not supported between instances of 'tuple' and 'tuple'"},
       {"TABLE >= (1, 3)", "'>=' not supported between instances of 'tuple' and 'tuple'"},
   };
-  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-    char text[4000];
-    snprintf(text, sizeof text, FILE_HEAD "    if %s:\n        tl.store(x, n)\n", refused[i][0]);
-    kit_refuses(text, refused[i][1]);
-  }
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    body_is_refused("if ", refused[i][0], ":\n        tl.store(x, n)", refused[i][1]);
 }
 
 static void functions_as_constexprs(void **state) {

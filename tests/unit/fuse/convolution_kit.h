@@ -7,27 +7,15 @@
 typedef struct Case {
   const char *expression; /* of a, b and c */
   nereid_dtype type;
-  int64_t shapes[3][5]; /* ended by 0 */
-  bool by_filter;       /* its gradient by b, where that of the result is c, and not itself */
+  int64_t shapes[3][LIBRARY_RANK]; /* ended by 0 */
+  bool by_filter;                  /* its gradient by b, where that of the result is c, and not itself */
 } Case;
-
-static inline int rank_of(const int64_t *shape) {
-  int n = 0;
-  while (n < 5 && shape[n]) n++;
-  return n;
-}
 
 static inline nereid_fusion *plan_in(nereid_device *d, const Case *c, nereid_dtype type, nereid_fuse_products who,
                                      nereid_fuse_layouts layouts) {
-  nereid_builder *g = NULL;
   nereid_tensor in[3], out;
   nereid_fusion *f = NULL;
-  int n = 0;
-  assert_ok(nereid_builder_create(NULL, &g, &error));
-  for (; n < 3 && c->shapes[n][0]; n++)
-    assert_ok(nereid_builder_input(g, (const char *[]){"a", "b", "c"}[n], type, rank_of(c->shapes[n]), c->shapes[n],
-                                   &in[n], &error));
-  assert_ok(nereid_builder_op(g, c->expression, in, n, &out, 1, &error));
+  nereid_builder *g = builder_of(c->expression, type, c->shapes, in, &out);
   if (c->by_filter) assert_ok(nereid_builder_gradients(g, &out, &in[2], 1, &in[1], 1, &out, &error));
   nereid_fuse_options o = {.device = d, .products = who, .layouts = layouts};
   assert_ok(nereid_builder_compile(g, &out, 1, &o, &f, &error));

@@ -11,6 +11,27 @@ typedef struct Arrays {
   nereid_dtype type;
 } Arrays;
 
+enum { LIBRARY_RANK = 5 };
+
+static inline int rank_of(const int64_t *shape) { /* ended by 0 */
+  int n = 0;
+  while (n < LIBRARY_RANK && shape[n]) n++;
+  return n;
+}
+
+/* Inputs a, b and c, as many as have shapes, and what the expression makes of them. */
+static inline nereid_builder *builder_of(const char *expression, nereid_dtype type,
+                                         const int64_t (*shapes)[LIBRARY_RANK], nereid_tensor *in, nereid_tensor *out) {
+  nereid_builder *g = NULL;
+  int n = 0;
+  assert_ok(nereid_builder_create(NULL, &g, &error));
+  for (; n < 3 && shapes[n][0]; n++)
+    assert_ok(nereid_builder_input(g, (const char *[]){"a", "b", "c"}[n], type, rank_of(shapes[n]), shapes[n], &in[n],
+                                   &error));
+  assert_ok(nereid_builder_op(g, expression, in, n, out, 1, &error));
+  return g;
+}
+
 /* Small integers, of which all sums are exact. The first operand begins `shift` bytes into its array. */
 static inline Arrays make_arrays(nereid_device *d, nereid_fusion *f, int shift) {
   nereid_tensor_info t = nereid_fusion_output(f, 0);

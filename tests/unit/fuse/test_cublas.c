@@ -36,26 +36,14 @@ static int teardown(void **state) {
 typedef struct Case {
   const char *expression; /* of a, b and c */
   nereid_dtype type;
-  int64_t shapes[3][3]; /* ended by 0 */
+  int64_t shapes[3][LIBRARY_RANK]; /* ended by 0 */
   int calls, batched, compute;
 } Case;
 
-static int rank_of(const int64_t *shape) {
-  int n = 0;
-  while (n < 3 && shape[n]) n++;
-  return n;
-}
-
 static nereid_fusion *plan_by(const Case *c, nereid_fuse_products who) {
-  nereid_builder *g = NULL;
   nereid_tensor in[3], out;
   nereid_fusion *f = NULL;
-  int n = 0;
-  assert_ok(nereid_builder_create(NULL, &g, &error));
-  for (; n < 3 && c->shapes[n][0]; n++)
-    assert_ok(nereid_builder_input(g, (const char *[]){"a", "b", "c"}[n], c->type, rank_of(c->shapes[n]), c->shapes[n],
-                                   &in[n], &error));
-  assert_ok(nereid_builder_op(g, c->expression, in, n, &out, 1, &error));
+  nereid_builder *g = builder_of(c->expression, c->type, c->shapes, in, &out);
   nereid_fuse_options o = {.device = gpu, .products = who};
   assert_ok(nereid_builder_compile(g, &out, 1, &o, &f, &error));
   nereid_builder_free(g);
