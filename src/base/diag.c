@@ -258,6 +258,12 @@ static int distance(const char *a, int an, const char *b, int bn) {
   return rows[an % 3][bn];
 }
 
+static int common_start(const char *a, const char *b) {
+  int n = 0;
+  while (a[n] && tolower((unsigned char)a[n]) == tolower((unsigned char)b[n])) n++;
+  return n;
+}
+
 const char *nearest_name(const char *name, const char *const *names) {
   size_t n = strlen(name);
   if (n == 0 || n > MAX_NAME) return NULL;
@@ -267,7 +273,8 @@ const char *nearest_name(const char *name, const char *const *names) {
     size_t m = strlen(*names);
     if (m > MAX_NAME) continue;
     int d = distance(name, (int)n, *names, (int)m);
-    if (d < best) best = d, nearest = *names;
+    if (d < best || (nearest && d == best && common_start(name, *names) > common_start(name, nearest)))
+      best = d, nearest = *names;
   }
   return nearest;
 }

@@ -118,7 +118,7 @@ typedef struct Defines {
   int count;
   char *identity; /* all of them, a line each */
 } Defines;
-bool define_add(Defines *d, const char *text); /* false: no NAME=EXPR */
+const char *define_add(Defines *d, const char *text); /* NULL, or what is said after its name: "needs ..." */
 void defines_free(Defines *d);
 /* nereid_module_load, with these names; they must outlive the module. */
 nereid_status defines_load(Defines *d, const char *path, nereid_module **out, nereid_error **error);

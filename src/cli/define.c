@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool define_add(Defines *d, const char *text) {
+const char *define_add(Defines *d, const char *text) {
   const char *equals = text ? strchr(text, '=') : NULL;
   size_t n = equals ? (size_t)(equals - text) : 0;
   bool good = n && equals[1] && !(text[0] >= '0' && text[0] <= '9');
@@ -14,15 +14,15 @@ bool define_add(Defines *d, const char *text) {
     unsigned char c = (unsigned char)text[i];
     good = good && (c >= 0x80 || c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'));
   }
-  if (!good) return false;
+  if (!good) return "needs NAME=EXPR, as in WIDTH=128";
   const char **texts = realloc(d->texts, sizeof *texts * ((size_t)d->count + 1));
   char *identity = format_string("%s%s\n", d->identity ? d->identity : "", text);
   if (texts) d->texts = texts;
-  if (!texts || !identity) return free(identity), false;
+  if (!texts || !identity) return free(identity), "finds no memory";
   d->texts[d->count++] = text;
   free(d->identity);
   d->identity = identity;
-  return true;
+  return NULL;
 }
 
 void defines_free(Defines *d) {

@@ -447,9 +447,8 @@ static int common_option(Launch *l, int argc, char **argv) {
     return 2;
   }
   if (!strcmp(argv[0], "--define")) {
-    if (argc < 2 || !define_add(&l->defines, argv[1]))
-      return usage_error(l->verb, "--define needs NAME=EXPR, as in WIDTH=128"), -1;
-    return 2;
+    const char *why = define_add(&l->defines, argc < 2 ? NULL : argv[1]);
+    return why ? usage_error(l->verb, "--define %s", why), -1 : 2;
   }
   if (!strcmp(argv[0], "--persist")) {
     l->options.persist = true;
@@ -502,10 +501,9 @@ int launch_find_kernel(Launch *l) {
     const char **names = calloc((size_t)n + 1, sizeof *names);
     for (int i = 0; names && i < n; i++) names[i] = nereid_kernel_at(l->module, i)->name;
     const char *near = names ? nearest_name(l->kernel_name, names) : NULL;
-    usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
-    if (near) fprintf(stderr, "  %s (did you mean '%s'?)\n", near, near);
-    for (int i = 0; i < n; i++)
-      if (nereid_kernel_at(l->module, i)->name != near) fprintf(stderr, "  %s\n", nereid_kernel_at(l->module, i)->name);
+    if (near) usage_error(l->verb, "%s has no kernel '%s'; did you mean '%s'?", l->path, l->kernel_name, near);
+    else usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
+    for (int i = 0; i < n && !near; i++) fprintf(stderr, "  %s\n", nereid_kernel_at(l->module, i)->name);
     free(names);
     return 2;
   }
@@ -551,6 +549,15 @@ int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(
   return 0;
 }
 
+static bool has_unknown_argument(const Launch *l) {
+  for (int i = 0; i < l->arg_count; i++) {
+    bool known = false;
+    for (int k = 0; k < l->kernel->param_count; k++) known |= !strcmp(l->kernel->params[k].name, l->args[i].name);
+    if (!known) return true;
+  }
+  return false;
+}
+
 /* Arguments that are missing, all in one message with a command line to fill in. When only constexprs are, the library
  * judges: tuning may have found them. */
 static int find_missing(Launch *l) {
@@ -563,6 +570,7 @@ static int find_missing(Launch *l) {
     numbers += !p->is_constexpr;
   }
   if (!numbers || launch_is_cuda_c(l->path)) return 0; /* of CUDA C a stage may need no arguments */
+  if (has_unknown_argument(l)) return 0;               /* which the library tells of: it may be one that is missing */
   usage_error(l->verb, "kernel '%s' lacks %d of its %d arguments; fill in:", k->name, missing, k->param_count);
   fprintf(stderr, "  nereid %s %s:%s", l->verb->name, l->path, k->name);
   for (int i = 0; i < l->arg_count; i++) fprintf(stderr, " '%s=%s'", l->args[i].name, l->args[i].spec);

@@ -422,7 +422,8 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
       int n;
       if (!strcmp(a, "--root")) o->root = value;
       else if (!strcmp(a, "--define")) {
-        if (!define_add(&o->defines, value)) return usage_error(v, "--define needs NAME=EXPR, as in WIDTH=128");
+        const char *why = define_add(&o->defines, value);
+        if (why) return usage_error(v, "--define %s", why);
       } else if (!strcmp(a, "--device")) o->device = value;
       else if (!strcmp(a, "--filter")) o->filter = value;
       else if (!strcmp(a, "--target")) o->target = value, o->compile_only = true;

@@ -391,22 +391,26 @@ static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
 }
 
 /* What the recorder has seen of the kernel's free names: constants, since types and functions are the file's own. */
-static bool recorded_names(Row *row, const Defines *given) {
+static const char *recorded_names(Row *row, const Defines *given) {
+  static const char no_memory[] = "finds no memory";
   const Json *names = json_get(row->json, "names");
   int count = names && names->kind == JSON_OBJECT ? names->count : 0;
   row->name_texts = calloc((size_t)count + 1, sizeof *row->name_texts);
-  if (!row->name_texts) return false;
+  if (!row->name_texts) return no_memory;
   for (const Json *v = count ? names->first : NULL; v; v = v->next) {
     if (v->kind == JSON_OBJECT) continue;
     char *value = replay_constant(v), *text = value ? format_string("%s=%s", v->key, value) : NULL;
     free(value);
-    if (!text) return false;
+    if (!text) return no_memory;
     row->name_texts[row->name_count++] = text;
-    if (!define_add(&row->names, text)) return false;
+    const char *why = define_add(&row->names, text);
+    if (why) return why;
   }
-  for (int i = 0; i < given->count; i++)
-    if (!define_add(&row->names, given->texts[i])) return false;
-  return true;
+  for (int i = 0; i < given->count; i++) {
+    const char *why = define_add(&row->names, given->texts[i]);
+    if (why) return why;
+  }
+  return NULL;
 }
 
 static ReplayState do_row(Replayer *r, Row *row) {
@@ -423,9 +427,10 @@ static ReplayState do_row(Replayer *r, Row *row) {
     if (!make_arg(row, i, a)) return REPLAY_COMPILE_FAILED;
   row->grid[0] = row->grid[1] = row->grid[2] = 1, i = 0;
   for (const Json *g = grid ? grid->first : NULL; g && i < 3; g = g->next) row->grid[i++] = g->i;
+  const char *why = recorded_names(row, &r->options->defines);
+  if (why) return snprintf(row->detail, sizeof row->detail, "a name of the row %s", why), REPLAY_COMPILE_FAILED;
   char *path = replay_path(r->options->root, json_get_text(row->json, "file", ""));
-  bool good = path && recorded_names(row, &r->options->defines);
-  nereid_status status = good ? defines_load(&row->names, path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
+  nereid_status status = path ? defines_load(&row->names, path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
   free(path);
   if (!status) status = compile_row(r, row, &err);
   if (status) return keep_error(row, err), REPLAY_COMPILE_FAILED;

@@ -115,7 +115,9 @@ Py *class_bind(Front *fr, PyClass *cls, const Call *call, const char **why) {
     int i = 0;
     while (i < cls->field_count && strcmp(cls->fields[i], call->kw_names[k])) i++;
     if (i == cls->field_count) {
+      const char *near = nearest_name(call->kw_names[k], cls->fields);
       *why = explain(fr, "%s has no field `%s`", cls->name, call->kw_names[k]);
+      if (near) *why = arena_printf(a, "%s; did you mean `%s`?", *why, near);
       return NULL;
     }
     values[i] = call->kw_values[k];

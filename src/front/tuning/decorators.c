@@ -117,16 +117,17 @@ void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOpt
 
 static NORETURN void fail_eval(Context *cx, Node *e, Front *fr, Py *v, int n, const char *const *names) {
   if (v->kind == PY_UNKNOWN) {
-    const char *near = NULL;
-    if (v->library[0] == '\'') {
+    const char *near = NULL, *what = v->library;
+    if (what[0] == '\'') {
+      const char *name = arena_strndup(cx->arena, what + 1, strcspn(what + 1, "'")); /* of what is called, too */
+      what = arena_printf(cx->arena, "'%s'", name);
       const char **known = NEW_N(cx->arena, const char *, n + 5);
       for (int i = 0; i < n; i++) known[i] = names[i];
       known[n] = "cdiv", known[n + 1] = "next_power_of_2", known[n + 2] = "min", known[n + 3] = "max";
-      near = nearest_name(arena_strndup(cx->arena, v->library + 1, strlen(v->library) - 2), known);
+      near = nearest_name(name, known);
     }
-    if (near)
-      diag_fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", v->library);
-    diag_fail(cx, e->span, "%s is not known", v->library);
+    if (near) diag_fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", what);
+    diag_fail(cx, e->span, "%s is not known", what);
   }
   if (v->kind == PY_FLOAT)
     diag_fail_hint(cx, e->span, "divide with // or cdiv", "%s is a float, and an integer is needed",
