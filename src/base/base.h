@@ -401,7 +401,8 @@ typedef struct Residents {
   _Atomic int busy;          /* threads of which some program may not be waiting */
   _Atomic int64_t in_vain;   /* programs that waited when the operations were gone; 0: they are not */
   _Atomic int64_t not_begun; /* at that time */
-  _Atomic bool stopped, asleep;
+  _Atomic bool stopped;
+  _Atomic int asleep;     /* how sure it is that all wait: 0: not so */
   _Atomic bool refused;   /* the memory for the next program to begin, when it was last asked for */
   _Atomic bool no_memory; /* so that the launch had to end */
 } Residents;

@@ -30,6 +30,8 @@ enum {
   EAGER_ROUNDS = 64,  /* of looks by a thread without work, before it lets others have the processor ... */
   AWAKE_ROUNDS = 512, /* ... and before it sleeps */
   SLEEP_NS = 20000,
+  ALL_WAIT = 256, /* looks by a thread while another is at work, that say as much as one while all wait */
+  SURE = 16 * ALL_WAIT,
   IN_VAIN = 1 << 20
 };
 
@@ -173,6 +175,12 @@ static void wait_in_vain(Residents *r) {
   residents_stop(r);
 }
 
+/* Who is not waiting may only be looking, for long where others have the processor, or have got further. */
+static void note_sleep(Residents *r, bool all_wait) {
+  int sure = atomic_load(&r->asleep) + (all_wait ? ALL_WAIT : -1);
+  atomic_store(&r->asleep, sure < 0 ? 0 : sure > SURE ? SURE : sure);
+}
+
 static void rest(Residents *r, int64_t rounds) {
   bool all_wait = atomic_fetch_sub(&r->busy, 1) == 1;
   if (rounds < EAGER_ROUNDS) {
@@ -180,7 +188,7 @@ static void rest(Residents *r, int64_t rounds) {
   } else if (rounds < AWAKE_ROUNDS) {
     sched_yield();
   } else {
-    atomic_store(&r->asleep, all_wait);
+    note_sleep(r, all_wait);
     if (all_wait && atomic_load(&r->refused)) end_for_memory(r); /* nobody is left to give any back */
     else if (all_wait) wait_in_vain(r);
     nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
@@ -195,7 +203,7 @@ bool residents_work(Residents *r) {
     bool ended = false, got_ahead = resume_all(&t, &ended);
     if (!ended) got_ahead |= begin_some(&t);
     if (got_ahead) {
-      if (rounds) atomic_store(&r->asleep, false);
+      if (rounds) atomic_store(&r->asleep, 0);
       rounds = 0;
       continue;
     }
@@ -207,7 +215,7 @@ bool residents_work(Residents *r) {
   return !atomic_load(&r->stopped);
 }
 
-bool residents_all_wait(const Residents *r) { return atomic_load(&r->asleep); }
+bool residents_all_wait(const Residents *r) { return atomic_load(&r->asleep) > 0; }
 
 bool residents_in_vain(const Residents *r) { return atomic_load(&r->in_vain) != 0; }
 
