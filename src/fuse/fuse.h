@@ -179,9 +179,21 @@ void fuse_convolutions(Graph *g, const FuseOptions *o); /* convolve.c: each is o
 void fuse_layouts(Graph *g);                            /* layout.c: work on images in the order in which they lie */
 void fuse_drop_empty(Graph *g);                         /* what has no elements is a constant */
 void fuse_simplify(Graph *g);
-void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on a maximum */
-/* Into how many a reduction's first dim is cut; 1: none. */
-int64_t fuse_parts(Graph *g, const Tensor *t, const FuseTarget *target);
+void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on others */
+enum { FUSE_HELD = 16384 }; /* elements of a row that a program holds; a longer one goes by */
+/* How a reduction becomes two: its dims [begin, end) are reduced first, in that many parts of the first of these. */
+typedef struct FuseCut {
+  int begin, end;
+  int64_t parts; /* 1: it is not cut */
+  int dim;       /* the one that is cut, and its size */
+  const Size *whole;
+} FuseCut;
+bool fuse_cut(Graph *g, const Tensor *t, const FuseTarget *target, FuseCut *out); /* false: it stays one */
+/* A tensor of the operand's rank, with one more dim, of parts, if there are any: its sizes, how many they are; it. */
+int fuse_cut_sizes(Graph *g, const FuseCut *c, const Tensor *t, const Size **size);
+Tensor *fuse_cut_shape(Graph *g, const FuseCut *c, Tensor *t);
+Tensor *fuse_cut_parts(Graph *g, const FuseCut *c, const Tensor *t, Tensor *x); /* of t, whose operand is x so shaped */
+Tensor *fuse_cut_whole(Graph *g, const FuseCut *c, const Tensor *t, Tensor *parts); /* t, of its parts */
 /* Each operation by what a rule makes of it, in order; NULL: it stays. */
 typedef Tensor *(*FuseRule)(Graph *g, Tensor *t, const FuseTarget *target);
 void fuse_rewrite(Graph *g, FuseRule rule, const FuseTarget *target);

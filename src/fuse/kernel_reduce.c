@@ -20,10 +20,9 @@
  *             r = start + tl.arange(0, R)[None, :] */
 #include "fuse/fuse.h"
 
-/* Elements of a row that is held; of a program; of a block of a longer row with one sum, with more; and of a warp.
+/* Elements of a program; of a block of a longer row with one sum, with more; and of a warp.
  * Programs that keep a processor busy. */
 enum {
-  HELD = 16384,
   TILE = 4096,
   BLOCK = 16384,
   SMALL_BLOCK = 8192,
@@ -383,7 +382,7 @@ static void choose_blocks(Rows *k) {
       found = 1;
     }
   k->inner = inner;
-  k->held = known && n <= HELD;
+  k->held = known && n <= FUSE_HELD;
   int sums = 0;
   for (int i = 0; i < k->group->n; i++)
     sums += k->group->roots[i]->op == GRAPH_REDUCE && k->group->roots[i]->kind != REDUCE_MAX;

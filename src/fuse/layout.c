@@ -31,8 +31,9 @@ static bool moves_nothing(const Tensor *x, const int64_t *dims) {
   return true;
 }
 
-/* x with its dims in that order; of a transpose, what it is one of. */
+/* x with its dims in that order; of a transpose, what it is one of. What is spread is so after it. */
 static Tensor *transpose(Graph *g, Tensor *x, const int64_t *dims) {
+  stack_guard();
   const Size *size[GRAPH_MAX_RANK];
   int64_t of[GRAPH_MAX_RANK];
   bool twice = x->op == GRAPH_PERMUTE;
@@ -41,6 +42,8 @@ static Tensor *transpose(Graph *g, Tensor *x, const int64_t *dims) {
     of[d] = twice ? x->dims[dims[d]] : dims[d];
   }
   if (twice) x = x->in[0];
+  if (x->op == GRAPH_EXPAND && x->in[0]->rank == x->rank)
+    return graph_expand(g, transpose(g, x->in[0], of), x->rank, size);
   return moves_nothing(x, of) ? graph_reshape(g, x, x->rank, size) : graph_permute(g, x, of);
 }
 

@@ -1,4 +1,5 @@
-/* Few long rows, of which a sum depends on a maximum: parts of each row by many programs, both in one pass.
+/* Rows that are cut (split.c), of which a sum depends on another reduction: parts of each row by many programs, both in
+ * one pass.
  *
  * split.c would cut them one after the other: parts' maxima, the maximum, parts' sums of exp(x - maximum), the sum. By
  * the laws (law.c) a part's sum may be of exp(x - c) with any c, so that it is made with the part's own maximum, in the
@@ -6,113 +7,136 @@
  *
  *     sum = sum over parts of (sum of exp(x - c)) * exp(c - maximum),  c = max(maximum of the part, LOWEST)
  *
+ * So with squares of distances from a mean m, in whose place a part of n elements has its own mean c:
+ *
+ *     sum = sum over parts of (sum of (x - c)^2) + (m - c) * ((m - c) * n - 2 * (sum of x - n * c))
+ *
  * Written as operations of the graph, of which split.c and group.c then make kernels as of any others. */
 #include "fuse/fuse.h"
 
 typedef struct Parts {
   Graph *g;
   LawSearch search;
-  Tensor *most, *base; /* the row's maximum; what parts take for it */
-  const Tensor *x;     /* the operand */
-  int dim;             /* that is cut */
-  const Size *parts;
+  FuseCut cut;
+  const Tensor *t;      /* the sum */
+  Tensor *other, *base; /* what it depends on; what parts take for that */
 } Parts;
 
-static void cut_shape(const Parts *p, const Tensor *t, const Size **size) {
-  bool whole = t->size[p->dim] == p->x->size[p->dim] && !size_is(t->size[p->dim], 1);
-  for (int i = 0; i < t->rank; i++) size[i + (i > p->dim)] = t->size[i];
-  size[p->dim] = whole ? p->parts : size_int(p->g, 1);
-  size[p->dim + 1] = whole ? size_divide(p->g, t->size[p->dim], p->parts) : size_int(p->g, 1);
-}
-
-static Tensor *cut(const Parts *p, Tensor *t) {
-  const Size *size[GRAPH_MAX_RANK];
-  cut_shape(p, t, size);
-  return graph_reshape(p->g, t, t->rank + 1, size);
-}
-
-/* t of parts, made with their own maxima; NULL: views stand between. */
-static Tensor *remake(Parts *p, Tensor *t) {
-  stack_guard();
-  const Size *size[GRAPH_MAX_RANK];
-  if (t == p->most) return p->base;
-  if (t->rank != p->x->rank) return NULL;
-  if (!law_depends(&p->search, t, p->most)) return cut(p, t);
-  if (t->op == GRAPH_EXPAND) {
-    Tensor *in = remake(p, t->in[0]);
-    cut_shape(p, t, size);
-    return in ? graph_expand(p->g, in, t->rank + 1, size) : NULL;
-  }
-  if (t->op != GRAPH_POINT) return NULL;
-  Tensor *in[3];
-  const Tensor *widest = NULL;
-  for (int i = 0; i < t->in_count; i++) {
-    in[i] = remake(p, t->in[i]);
-    if (!in[i]) return NULL;
-    if (!widest || !size_is(in[i]->size[p->dim], 1)) widest = in[i];
-  }
-  for (int i = 0; i < t->in_count; i++) in[i] = graph_expand(p->g, in[i], widest->rank, widest->size);
-  if (t->point == POINT_CONVERT) return graph_convert(p->g, in[0], t->dtype);
-  return graph_point(p->g, t->point, t->in_count, in);
-}
+static Tensor *cut(const Parts *p, Tensor *t) { return fuse_cut_shape(p->g, &p->cut, t); }
 
 static Tensor *point2(Graph *g, PointOp op, Tensor *a, Tensor *b) { return graph_point(g, op, 2, (Tensor *[]){a, b}); }
 
-/* What moves a part's sum from its own maximum to the row's. */
-static Tensor *rescaling(Parts *p, const Law *law) {
-  Tensor *all = NULL;
-  for (int i = 0; i < law->exponent.n; i++) {
-    Tensor *row = law->exponent.at[i].row;
-    while (row->op == GRAPH_EXPAND) row = row->in[0];
-    if (row->rank != p->x->rank || !size_is(row->size[p->dim], 1)) return NULL;
-    Tensor *part = remake(p, row);
-    if (!part) return NULL;
-    Tensor *change = point2(p->g, POINT_SUB, graph_expand(p->g, cut(p, row), part->rank, part->size), part);
-    Tensor *factor = graph_full(p->g, part->dtype, part->rank, part->size, law->exponent.at[i].factor);
-    change = point2(p->g, POINT_MUL, change, factor);
-    all = all ? point2(p->g, POINT_ADD, all, change) : change;
-  }
-  return all ? graph_point(p->g, law->base2 ? POINT_EXP2 : POINT_EXP, 1, &all) : NULL;
+static Tensor *times(Graph *g, Tensor *t, double factor) {
+  return point2(g, POINT_MUL, t, graph_full(g, t->dtype, t->rank, t->size, factor));
 }
 
-static Tensor *sum_with(Parts *p, Tensor *t, Tensor *most) {
+static bool is_of_rows(const Parts *p, const Tensor *t) { return graph_numel(p->g, t) == graph_numel(p->g, p->t); }
+
+static Tensor *as_rows(const Parts *p, Tensor *t) { return graph_reshape(p->g, t, p->t->rank, p->t->size); }
+
+/* t of parts, made with their own base; NULL: views stand between. */
+static Tensor *remake(Parts *p, Tensor *t) {
+  stack_guard();
+  const Size *size[GRAPH_MAX_RANK];
+  Tensor *in[3];
+  bool rows = is_of_rows(p, t); /* whatever their shape is: all are in one order */
+  if (t == p->other) return p->base;
+  if (!rows && t->rank != p->t->rank) return NULL;
+  if (!law_depends(&p->search, t, p->other)) return cut(p, rows ? as_rows(p, t) : t);
+  if (rows && t->op == GRAPH_RESHAPE) return remake(p, t->in[0]);
+  if (t->op != GRAPH_EXPAND && t->op != GRAPH_POINT) return NULL;
+  int rank = fuse_cut_sizes(p->g, &p->cut, rows ? p->t : t, size);
+  for (int i = 0; i < t->in_count; i++) {
+    in[i] = remake(p, t->in[i]);
+    if (!in[i]) return NULL;
+    for (int d = 0; d < rank; d++) /* a base is one for each part, where there was one for all */
+      if (size_is(size[d], 1)) size[d] = in[i]->size[d];
+  }
+  for (int i = 0; i < t->in_count; i++) in[i] = graph_expand(p->g, in[i], rank, size);
+  if (t->op == GRAPH_EXPAND) return in[0];
+  return t->point == POINT_CONVERT ? graph_convert(p->g, in[0], t->dtype)
+                                   : graph_point(p->g, t->point, t->in_count, in);
+}
+
+/* What parts took for a row's value, and by how much that differs; NULL: views stand between. */
+static Tensor *change(Parts *p, Tensor *row, Tensor **part) {
+  while (row->op == GRAPH_EXPAND) row = row->in[0];
+  *part = is_of_rows(p, row) ? remake(p, row) : NULL;
+  if (!*part) return NULL;
+  row = graph_expand(p->g, cut(p, as_rows(p, row)), (*part)->rank, (*part)->size);
+  return point2(p->g, POINT_SUB, row, *part);
+}
+
+/* The parts' sums as they would be with what the row has. */
+static Tensor *of_exponentials(Parts *p, const Law *law) {
   Graph *g = p->g;
+  Tensor *most = fuse_cut_parts(g, &p->cut, p->other, cut(p, p->other->in[0])), *move = NULL, *part;
+  double lowest = most->dtype == DT_F64 ? -1.7976931348623157e308 : -3.4028234663852886e38;
+  p->base = point2(g, POINT_MAXIMUM, most, graph_full(g, most->dtype, most->rank, most->size, lowest));
+  for (int i = 0; i < law->exponent.n; i++) {
+    Tensor *one = change(p, law->exponent.at[i].row, &part);
+    if (!one) return NULL;
+    one = times(g, one, law->exponent.at[i].factor);
+    move = move ? point2(g, POINT_ADD, move, one) : one;
+  }
+  Tensor *operand = remake(p, p->t->in[0]);
+  if (!operand) return NULL;
+  move = graph_point(g, law->base2 ? POINT_EXP2 : POINT_EXP, 1, &move);
+  return point2(g, POINT_MUL, fuse_cut_parts(g, &p->cut, p->t, operand), move);
+}
+
+static Tensor *of_squares(Parts *p, const Law *law) {
+  Graph *g = p->g;
+  const Tensor *shift = law->shift;
+  int64_t all, rows, parts;
+  Tensor *mean, *sum = fuse_cut_parts(g, &p->cut, p->other, cut(p, p->other->in[0]));
+  if (shift->op != GRAPH_POINT || shift->point != POINT_SUB || shift->in[0] != p->other->in[0]) return NULL;
+  if (!size_is_int(graph_numel(g, p->t->in[0]), &all) || !size_is_int(graph_numel(g, p->t), &rows) ||
+      !size_is_int(graph_numel(g, sum), &parts))
+    return NULL;
+  p->base = times(g, sum, (double)(parts / rows)); /* what the row's would be if all parts were alike */
+  Tensor *off = change(p, shift->in[1], &mean), *operand = off ? remake(p, p->t->in[0]) : NULL;
+  if (!operand) return NULL;
+  double count = (double)(all / parts);
+  Tensor *left = point2(g, POINT_SUB, sum, times(g, mean, count)); /* of the shifts: about 0 */
+  Tensor *more = point2(g, POINT_SUB, times(g, off, count), times(g, left, 2));
+  return point2(g, POINT_ADD, fuse_cut_parts(g, &p->cut, p->t, operand), point2(g, POINT_MUL, off, more));
+}
+
+static Tensor *sum_with(Parts *p) {
+  Graph *g = p->g;
+  const Tensor *t = p->t, *x = t->in[0];
   Index at[GRAPH_MAX_RANK];
   IndexVar vars[GRAPH_MAX_RANK];
-  int64_t dims[GRAPH_MAX_RANK];
-  FuseGroup group = {.kind = FUSE_REDUCE, .n = 1, .roots = &most};
-  for (int d = 0; d < p->x->rank; d++) {
-    vars[d] = (IndexVar){.text = arena_printf(g->cx->arena, "i%d", d), .extent = p->x->size[d], .bit = 1};
+  FuseGroup group = {.kind = FUSE_REDUCE, .n = 1, .roots = &p->other};
+  for (int d = 0; d < x->rank; d++) {
+    vars[d] = (IndexVar){.text = arena_printf(g->cx->arena, "i%d", d), .extent = x->size[d], .bit = 1};
     for (int i = 0; i < t->dim_count; i++)
       if (t->dims[i] == d) vars[d].bit = 2;
     at[d] = index_var(g, &vars[d]);
   }
-  for (int i = 0; i < t->dim_count; i++) dims[i] = t->dims[i] + 1;
-  p->search = (LawSearch){.g = g, .group = &group, .bit = 2, .live = {most}, .live_count = 1};
-  if (!law_depends(&p->search, t->in[0], most)) return NULL;
+  p->search = (LawSearch){.g = g, .group = &group, .bit = 2, .live = {p->other}, .live_count = 1};
+  if (!law_depends(&p->search, t->in[0], p->other)) return NULL;
   const Law *law = law_find(&p->search, t->in[0], REDUCE_SUM, at);
-  if (law->why || law->shifts || law->factors.n || !law->exponent.n) return NULL;
-  Tensor *part = graph_reduce(g, REDUCE_MAX, cut(p, most->in[0]), t->dim_count, dims);
-  double lowest = most->dtype == DT_F64 ? -1.7976931348623157e308 : -3.4028234663852886e38;
-  p->most = most;
-  p->base = point2(g, POINT_MAXIMUM, part, graph_full(g, part->dtype, part->rank, part->size, lowest));
-  Tensor *move = rescaling(p, law), *operand = move ? remake(p, t->in[0]) : NULL;
-  if (!operand) return NULL;
-  Tensor *sum = graph_reduce(g, REDUCE_SUM, operand, t->dim_count, dims);
-  Tensor *all = graph_reduce(g, REDUCE_SUM, point2(g, POINT_MUL, sum, move), 1, (int64_t[]){p->dim});
-  return graph_reshape(g, all, t->rank, t->size);
+  if (law->why || law->factors.n) return NULL;
+  bool most = p->other->kind == REDUCE_MAX, narrow = dtype_bits(t->dtype) < 32; /* squares' parts would be rounded */
+  Tensor *parts = NULL;
+  if (most && law->exponent.n && !law->shifts) parts = of_exponentials(p, law);
+  if (!most && law->shifts == 2 && !law->exponent.n && !law->weight && !law->only && !narrow)
+    parts = of_squares(p, law);
+  return parts ? fuse_cut_whole(g, &p->cut, t, parts) : NULL;
 }
 
 static Tensor *in_parts(Graph *g, Tensor *t, const FuseTarget *target) {
-  int64_t parts = fuse_parts(g, t, target);
-  if (parts < 2 || t->kind != REDUCE_SUM || !dtype_is_float(t->dtype)) return NULL;
-  Parts p = {.g = g, .x = t->in[0], .dim = (int)t->dims[0], .parts = size_int(g, parts)};
+  Parts p = {.g = g, .t = t};
+  if (t->op != GRAPH_REDUCE || t->kind != REDUCE_SUM || !dtype_is_float(t->dtype)) return NULL;
+  if (!fuse_cut(g, t, target, &p.cut)) return NULL;
   for (int i = g->at.n - 1; i >= 0; i--) {
-    Tensor *most = g->at.at[i];
-    bool alike = most->op == GRAPH_REDUCE && most->kind == REDUCE_MAX && most->dim_count == t->dim_count &&
-                 graph_same_shape(most->in[0], t->in[0]);
-    for (int d = 0; alike && d < t->dim_count; d++) alike = most->dims[d] == t->dims[d];
-    Tensor *sum = alike ? sum_with(&p, t, most) : NULL;
+    p.other = g->at.at[i];
+    bool alike = p.other->op == GRAPH_REDUCE && (p.other->kind == REDUCE_MAX || p.other->kind == REDUCE_SUM) &&
+                 p.other->dim_count == t->dim_count && graph_same_shape(p.other->in[0], t->in[0]);
+    for (int d = 0; alike && d < t->dim_count; d++) alike = p.other->dims[d] == t->dims[d];
+    Tensor *sum = alike ? sum_with(&p) : NULL;
     if (sum) return sum;
   }
   return NULL;

@@ -39,7 +39,7 @@ static const struct {
     {"layouts", layouts, ALWAYS,                                          ALL, SWEPT, SOUND},
     {"sort_in_steps", sort_in_steps, ALWAYS,                              ALL, SWEPT, SOUND},
     {"simplify", simplify, IF_ONLINE,                                     ALL, SWEPT, SOUND},
-    {"split_dependent", split_dependent, IF_ONLINE,                       ALL, 0, SOUND}, /* sums of a maximum */
+    {"split_dependent", split_dependent, IF_ONLINE,                       ALL, 0, SOUND}, /* of maxima, means */
     {"split_reductions", split_reductions, UNLESS_EAGER,                  SOUND, 0, SOUND},
     {"dce", dce, UNLESS_EAGER,                                            NO_DETACH, SWEPT, SOUND},
 };

@@ -3,6 +3,13 @@
  * One of many elements to few would be the work of a few programs. It becomes two: parts of each row by many programs,
  * then the parts.
  *
+ * Of one whose rows lie in short runs, others' between them, a program would read a few bytes here and there: a group
+ * of 8 of 64 channels that lie last. It becomes two as well: a program goes along what is reduced before, for
+ * neighbours in memory side by side, and what comes of that is reduced further.
+ *
+ *     sum of [n, pixels, group, 8] over dims 1 and 3:  [n, parts, pixels / parts, group, 8] to [n, parts, group, 8],
+ *                                                      [n, parts, group, 8] to [n, group]
+ *
  * One over a small window (pooling) becomes elementwise work on the window's places: neighbours' windows overlap, so
  * that each element is in the cache when the next one asks, and each place is read as rows are. */
 #include "fuse/fuse.h"
@@ -14,6 +21,7 @@ enum {
   MANY_OF_ONE = 1 << 15, /* of a single row */
   LEAST_PART = 2048,     /* of a part */
   LEAST_ACROSS = 256,    /* and of one across rows */
+  LINE = 128,            /* bytes of memory that are read together */
   MOST_PARTS = 512,
   SIDE = 128,
   WINDOW = 32,      /* elements of a window */
@@ -29,15 +37,49 @@ static bool is_across(const Tensor *t) {
   return !t->dim_count || t->dims[t->dim_count - 1] < d;
 }
 
-/* Into how many parts a reduced dim is cut, where there are `before` already; 1: none. *few: that is too few still. */
-static int64_t parts_of(Graph *g, const Tensor *t, int which, int64_t before, const FuseTarget *target,
+static bool is_reduced(const Tensor *t, int d) {
+  for (int i = 0; i < t->dim_count; i++)
+    if (t->dims[i] == d) return true;
+  return false;
+}
+
+/* Elements of x's dims from *d downwards that are reduced or not, as asked; *d: the first that is not so. 0: unknown.
+ */
+static int64_t run_of(const Tensor *t, bool reduced, int *d) {
+  const Tensor *x = t->in[0];
+  int64_t run = 1, n;
+  for (; *d >= 0 && (is_reduced(t, *d) == reduced || size_is(x->size[*d], 1)); --*d) {
+    if (!size_is_int(x->size[*d], &n)) return 0;
+    run *= n;
+  }
+  return run;
+}
+
+/* How many reduced dims stand before the last kept ones, where rows are long and lie in runs shorter than a line,
+ * others' beside them; else 0. *run: elements of such a run. Of f16 what is stored of a row might be rounded. */
+static int before_runs(Graph *g, const Tensor *t, int64_t *run) {
+  const Tensor *x = t->in[0];
+  int64_t bytes = dtype_bytes(x->dtype), rows, all, side;
+  int d = x->rank - 1, count = 0;
+  if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, x), &all)) return 0;
+  *run = run_of(t, true, &d);
+  side = *run * run_of(t, false, &d);
+  if (bytes < 4 || *run < 2 || *run * bytes >= LINE || side * bytes < LINE) return 0;
+  if (all / rows <= FUSE_HELD || all / rows / *run < LEAST_ACROSS) return 0;
+  while (count < t->dim_count && t->dims[count] <= d) count++;
+  return count;
+}
+
+/* Into how many parts a reduced dim is cut, where there are `before` already; 1: none. run: of each row so many are
+ * neighbours that are not reduced yet. *few: that is too few still. */
+static int64_t parts_of(Graph *g, const Tensor *t, int which, int64_t before, int64_t run, const FuseTarget *target,
                         bool *few_still) {
   int64_t rows, all, n;
   *few_still = false;
-  if (t->op != GRAPH_REDUCE || t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN) return 1;
   if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return 1;
-  bool across = is_across(t);
+  bool across = run > 1 || is_across(t);
   int64_t few = target->kind == TARGET_CPU ? 2 * target->processors : FEW_PROGRAMS;
+  rows *= run;
   int64_t programs = (across ? cdiv(rows, SIDE) : rows) * before, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
   if (!rows || programs >= few || all < (rows == 1 ? MANY_OF_ONE : MANY) ||
       !size_is_int(t->in[0]->size[t->dims[which]], &n))
@@ -63,41 +105,65 @@ static bool is_of_tile(Graph *g, const Tensor *t, const Size *count, Map *seen) 
 }
 
 static bool can_cut(Graph *g, const Tensor *t) {
-  return t->op == GRAPH_REDUCE && t->in[0]->rank < GRAPH_MAX_RANK &&
+  return t->op == GRAPH_REDUCE && t->kind != REDUCE_ARGMAX && t->kind != REDUCE_ARGMIN && t->dim_count &&
+         t->in[0]->rank < GRAPH_MAX_RANK &&
          !is_of_tile(g, t->in[0], graph_numel(g, t->in[0]), map_create(g->cx->arena, false));
 }
 
-int64_t fuse_parts(Graph *g, const Tensor *t, const FuseTarget *target) {
-  bool few;
-  return can_cut(g, t) ? parts_of(g, t, 0, 1, target, &few) : 1;
+/* Where the first reduced dims are short, each of their elements is a part, and the next one is cut. */
+bool fuse_cut(Graph *g, const Tensor *t, const FuseTarget *target, FuseCut *out) {
+  int64_t before = 1, run = 1;
+  bool few = can_cut(g, t);
+  *out = (FuseCut){.parts = 1, .end = t->dim_count};
+  if (!few) return false;
+  int outer = before_runs(g, t, &run);
+  if (outer) out->end = outer;
+  else run = 1;
+  while (few && out->begin < out->end) {
+    out->parts = parts_of(g, t, out->begin, before, run, target, &few);
+    if (few && ++out->begin) before *= out->parts;
+  }
+  if (few) out->parts = 1;
+  if (out->begin == out->end) return false;
+  out->dim = (int)t->dims[out->begin];
+  out->whole = t->in[0]->size[out->dim];
+  return outer || before * out->parts >= 2;
 }
 
-/* Where the first reduced dims are short, each of their elements is a part, and the next one is cut. */
+int fuse_cut_sizes(Graph *g, const FuseCut *c, const Tensor *t, const Size **size) {
+  bool is_cut = c->parts > 1, whole = t->size[c->dim] == c->whole;
+  for (int i = 0; i < t->rank; i++) size[i + (is_cut && i > c->dim)] = t->size[i];
+  if (!is_cut) return t->rank;
+  size[c->dim] = size_int(g, whole ? c->parts : 1);
+  size[c->dim + 1] = size_divide(g, t->size[c->dim], size[c->dim]);
+  return t->rank + 1;
+}
+
+Tensor *fuse_cut_shape(Graph *g, const FuseCut *c, Tensor *t) {
+  const Size *size[GRAPH_MAX_RANK];
+  int rank = fuse_cut_sizes(g, c, t, size);
+  return graph_reshape(g, t, rank, size);
+}
+
+Tensor *fuse_cut_parts(Graph *g, const FuseCut *c, const Tensor *t, Tensor *x) {
+  int64_t dims[GRAPH_MAX_RANK];
+  for (int i = c->begin; i < c->end; i++) dims[i] = t->dims[i] + (c->parts > 1);
+  return graph_reduce(g, (Reduction)t->kind, x, c->end - c->begin, dims + c->begin);
+}
+
+Tensor *fuse_cut_whole(Graph *g, const FuseCut *c, const Tensor *t, Tensor *parts) {
+  int64_t dims[GRAPH_MAX_RANK];
+  int n = 0;
+  for (int i = 0; i < t->dim_count; i++)
+    if (i < c->begin || i >= c->end || (i == c->begin && c->parts > 1))
+      dims[n++] = t->dims[i] + (i >= c->end && c->parts > 1);
+  return graph_reshape(g, graph_reduce(g, (Reduction)t->kind, parts, n, dims), t->rank, t->size);
+}
+
 static Tensor *split(Graph *g, Tensor *t, const FuseTarget *target) {
-  int64_t parts = 1, before = 1;
-  int whole = 0;
-  bool few = can_cut(g, t);
-  while (few && whole < t->dim_count) {
-    parts = parts_of(g, t, whole, before, target, &few);
-    if (few && ++whole) before *= parts;
-  }
-  if (few) parts = 1;
-  if (before * parts < 2) return NULL;
-  Tensor *x = t->in[0];
-  int64_t dims[GRAPH_MAX_RANK], kept[GRAPH_MAX_RANK];
-  for (int i = 0; i < t->dim_count; i++) kept[i] = dims[i] = t->dims[i];
-  if (parts > 1) {
-    const Size *size[GRAPH_MAX_RANK];
-    int d = (int)t->dims[whole];
-    for (int i = 0; i < x->rank; i++) size[i + (i > d)] = x->size[i];
-    size[d] = size_int(g, parts);
-    size[d + 1] = size_divide(g, x->size[d], size[d]);
-    for (int i = whole; i < t->dim_count; i++) dims[i]++;
-    x = graph_reshape(g, x, x->rank + 1, size);
-  }
-  Tensor *part = graph_reduce(g, (Reduction)t->kind, x, t->dim_count - whole, dims + whole);
-  Tensor *all = graph_reduce(g, (Reduction)t->kind, part, whole + (parts > 1), kept);
-  return graph_reshape(g, all, t->rank, t->size);
+  FuseCut c;
+  if (!fuse_cut(g, t, target, &c)) return NULL;
+  return fuse_cut_whole(g, &c, t, fuse_cut_parts(g, &c, t, fuse_cut_shape(g, &c, t->in[0])));
 }
 
 static bool has_windows(const Tensor *t) {

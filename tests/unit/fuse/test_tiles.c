@@ -99,6 +99,31 @@ static void long_sums_are_cut_where_processors_are_idle(void **state) {
   context_destroy(t.cx);
 }
 
+/* Groups of channels that lie last, and are reduced with what stands before them. */
+static Tensor *groups_sum(Test *t, Dtype type, int64_t pixels, int64_t groups, int64_t channels) {
+  Tensor *x = input(t, type, 64 * pixels, groups * channels);
+  const Size *size[] = {size_int(t->g, 64), size_int(t->g, pixels), size_int(t->g, groups), size_int(t->g, channels)};
+  return graph_reduce(t->g, REDUCE_SUM, graph_reshape(t->g, x, 4, size), 2, (int64_t[]){1, 3});
+}
+
+static void rows_of_short_runs_are_reduced_in_two_steps(void **state) {
+  static const struct {
+    Dtype type;
+    int64_t pixels, groups, channels;
+    int reductions;
+  } rows[] = {{DT_F32, 4096, 8, 8, 2},
+              {DT_F16, 4096, 8, 8, 1},
+              {DT_F32, 4096, 8, 32, 1},  /* a line */
+              {DT_F32, 2048, 8, 8, 1},   /* rows that are held */
+              {DT_F32, 16384, 2, 2, 1}}; /* no line beside others' */
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    Test t = start();
+    finish(&t, groups_sum(&t, rows[i].type, rows[i].pixels, rows[i].groups, rows[i].channels), &gpu);
+    assert_int_equal(count(t.g, GRAPH_REDUCE), rows[i].reductions);
+    context_destroy(t.cx);
+  }
+}
+
 static void long_products_are_cut_where_processors_are_idle(void **state) {
   Test t = start();
   finish(&t, product(&t, DT_F32, 64, 64, 8192, false), &gpu);
@@ -164,6 +189,7 @@ int main(void) {
                                      cmocka_unit_test(symbols_count_as_large),
                                      cmocka_unit_test(precision),
                                      cmocka_unit_test(long_sums_are_cut_where_processors_are_idle),
+                                     cmocka_unit_test(rows_of_short_runs_are_reduced_in_two_steps),
                                      cmocka_unit_test(long_products_are_cut_where_processors_are_idle),
                                      cmocka_unit_test(small_windows_are_elementwise),
                                      cmocka_unit_test(divisions_split_constants),
