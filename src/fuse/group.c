@@ -27,6 +27,7 @@
 
 enum { MOST_READS = 24, MOST_ROOTS = 24, MOST_REPEATED = 24, ROUNDS = 4, SMALL = 1024 };
 enum { MOST_PLACES = 32, MANY_PLACES = 1 << 20 };
+enum { MANY_SCATTERED = 1 << 17, SHORT_ROW = 512 }; /* elements that are stored; of a row, of which a tile has 8 then */
 enum { MOST_INLINED = 2 * MOST_READS, MOST_TRIED = 64, MOST_USERS = 64 };
 
 typedef VEC(int) Numbers;
@@ -320,6 +321,27 @@ bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out) {
   return true;
 }
 
+/* Whether neighbours among t's elements, at an index, are far from each other in the tile of a reduction, so that each
+ * would be written on its own: places with others between, or rows of which a tile has few. Elementwise work has a tile
+ * with an axis for them. Of f16 the row's sum, which that then reads, might be rounded. */
+static bool is_scattered(Graph *g, const FuseGroup *group, const Tensor *t, const Index *at, const IndexVar *r) {
+  const Tensor *space = group->space->in[0];
+  int64_t length, all;
+  int d = t->rank - 1, inner = space->rank - 1;
+  while (d > 0 && size_is(t->size[d], 1)) d--;
+  while (inner > 0 && size_is(space->size[inner], 1)) inner--;
+  bool by_row = false, by_place = false, in_rows = false;
+  for (int i = 0; d >= 0 && i < at[d].n; i++) {
+    const IndexTerm *term = &at[d].at[i];
+    if (!size_is(term->factor, 1) || !size_is(term->below, 1)) continue;
+    *(term->var == r ? &by_place : &by_row) = true;
+  }
+  for (int i = 0; i < group->space->dim_count; i++) in_rows |= group->space->dims[i] == inner;
+  if (!size_is_int(r->extent, &length) || !size_is_int(graph_numel(g, space), &all) || all < MANY_SCATTERED)
+    return false;
+  return in_rows && !by_place && !(by_row && length <= SHORT_ROW);
+}
+
 /* Whether t can be a root of a group over that space. */
 static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
   Graph *g = q->g;
@@ -363,6 +385,7 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
     if (!whole && n != rows) return false;
     Index linear = whole ? index_linear(g, space->rank, space->size, of_space) : index_var(g, &x);
     if (!fuse_root_index(g, t, linear, at)) return false;
+    if (whole && is_scattered(g, group, t, at, &r)) return false;
   }
   t->note = &walk; /* it is a root, and yet looked into */
   bool good = consistent(&walk, t, at);
