@@ -412,6 +412,20 @@ static Object *numpy_call(Reader *r, const char *f, const Args *a) { /* its own 
   return math_call(r, f, a, true);
 }
 
+/* What takes or makes complex numbers. */
+static bool is_complex(const char *path) {
+  static const char *const names[] = {"complex",   "polar",     "view_as_real", "view_as_complex", "stft",   "istft",
+                                      "complex32", "complex64", "complex128",   "chalf",           "cfloat", "cdouble"};
+  if (strncmp(path, "torch.", 6)) return false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(path + 6, names[i])) return true;
+  return !strncmp(path + 6, "fft.", 4);
+}
+
+void refuse_complex(Reader *r, Span at, const char *path) {
+  if (is_complex(path)) read_fail(r, at, "%s is not supported: there are no complex numbers", path);
+}
+
 Object *path_call(Reader *r, const char *path, const Args *a) {
   if (!strncmp(path, "python.", 7)) return python_call(r, path + 7, a);
   if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a, false);
@@ -434,6 +448,7 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
     in_place(r, a->span, a->at[0], strrchr(path, '.') + 1, use_tensor(r, a->span, call(r, f, a)));
     return a->at[0];
   }
+  refuse_complex(r, a->span, path);
   const char *near = nearest(r, path);
   Span at = r->g->place.source ? r->g->place : a->span;
   if (near) diag_fail_hint(r->cx, at, arena_printf(r->cx->arena, "did you mean %s?", near), "%s is not known", path);

@@ -29,6 +29,7 @@ static Object *constant(Reader *r, Node *n) {
       return object_int(r, v->i);
     case CONST_FLOAT: return object_float(r, v->f);
     case CONST_STR: return object_str(r, v->text);
+    case CONST_IMAGINARY: read_fail(r, n->span, "there are no complex numbers");
     default: read_fail(r, n->span, "constants of this kind are not supported");
   }
 }

@@ -188,6 +188,7 @@ Object *library_named(Reader *r, const char *name);
 Object *builtin_name(Reader *r, const char *name); /* NULL: none */
 Object *path_value(Reader *r, const char *path);   /* a constant of a library: math.pi, torch.float32 */
 Object *path_call(Reader *r, const char *path, const Args *a);
+void refuse_complex(Reader *r, Span at, const char *path); /* fails where it takes or makes complex numbers */
 Object *method_call(Reader *r, Object *self, const char *name, const Args *a);
 bool has_method(const Object *x, const char *name);
 

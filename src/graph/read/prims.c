@@ -19,8 +19,14 @@ static Dtype dtype(Reader *r, const Args *a, int i) {
   if (x->kind == O_PATH && !strcmp(x->s, "python.float")) return DT_F32;
   if (x->kind == O_PATH && !strcmp(x->s, "python.int")) return DT_I64;
   if (x->kind == O_PATH && !strcmp(x->s, "python.bool")) return DT_I1;
+  if (x->kind == O_PATH) refuse_complex(r, a->span, x->s);
   if (x->kind != O_DTYPE) read_fail(r, a->span, "a type is wanted, and not %s", object_describe(r, x));
   return x->dtype;
+}
+
+static bool is_dtype(Reader *r, Span at, const Object *x) {
+  if (x->kind == O_PATH) refuse_complex(r, at, x->s); /* and not what is no type */
+  return x->kind == O_DTYPE;
 }
 
 static int dim(Reader *r, const Args *a, int i, const Tensor *x) {
@@ -365,7 +371,7 @@ static Object *strides(Reader *r, Span at, const Tensor *t) {
 static Object *other(Reader *r, const char *name, const Args *a) {
   if (!strcmp(name, "result_type")) return object_dtype(r, op_result_type(r, a->span, a->n, a->at));
   if (!strcmp(name, "is_float")) return object_bool(r, dtype_is_float(dtype(r, a, 0)));
-  if (!strcmp(name, "is_dtype")) return object_bool(r, argument(r, a, 0)->kind == O_DTYPE);
+  if (!strcmp(name, "is_dtype")) return object_bool(r, is_dtype(r, a->span, argument(r, a, 0)));
   if (!strcmp(name, "is_bool")) return object_bool(r, dtype(r, a, 0) == DT_I1);
   if (!strcmp(name, "is_empty")) return object_bool(r, graph_is_empty(r->g, tensor(r, a, 0)));
   if (!strcmp(name, "numel")) return object_size(r, graph_numel(r->g, tensor(r, a, 0)));
