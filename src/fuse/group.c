@@ -621,33 +621,42 @@ static void store_operands(Grouping *q) {
   }
 }
 
+/* What a tensor comes to: a result is computed from it; it is one, or is taken in its own type; it is compared, or what
+ * is computed from it. */
+enum { END_COMPUTED = 1, END_SHOWN = 2, END_COMPARED = 4 };
+
 /* A row's maximum or sum is kept in f32 for the elementwise work of other kernels: of a maximum rounded to bf16,
- * another exp would come out than in the kernel that has it as it is. Products take it in its own type. */
+ * another exp would come out than in the kernel that has it as it is, and a sum of f16 may not fit. Products take it in
+ * its own type. */
 static void keep_statistics_wide(FusePlan *p) {
   Graph *g = p->g;
-  for (int i = 0; i < g->at.n; i++) g->at.at[i]->note = NULL;
+  unsigned char *ends = NEW_N(g->cx->arena, unsigned char, g->at.n + 1);
   for (int i = 0; i < g->outputs.n; i++)
-    if (g->outputs.at[i]) g->outputs.at[i]->note = p;
-  for (int i = 0; i < g->writes.n; i++) g->writes.at[i].value->note = p;
+    if (g->outputs.at[i]) ends[g->outputs.at[i]->id] = END_SHOWN;
+  for (int i = 0; i < g->writes.n; i++) ends[g->writes.at[i].value->id] = END_SHOWN;
   for (int i = g->at.n - 1; i >= 0; i--) { /* users before operands */
-    Tensor *t = g->at.at[i];
-    bool compares = t->op == GRAPH_POINT && graph_points[t->point].result == RESULT_TEST;
-    bool passes = t->note && (t->op == GRAPH_POINT || graph_is_view(t)); /* to a comparison, or a result */
-    for (int k = 0; (compares || passes) && k < t->in_count; k++) t->in[k]->note = p;
+    const Tensor *t = g->at.at[i];
+    unsigned char of = 0;
+    if (graph_is_view(t)) of = ends[i];
+    else if (t->op == GRAPH_POINT)
+      of = (ends[i] ? END_COMPUTED : 0) | (ends[i] & END_COMPARED) |
+           (graph_points[t->point].result == RESULT_TEST ? END_COMPARED : 0);
+    for (int k = 0; k < t->in_count; k++) ends[t->in[k]->id] |= of;
   }
   for (int i = 0; i < g->at.n; i++) {
-    if (p->alias[i]) p->alias[i]->note = p;
+    if (p->alias[i]) ends[p->alias[i]->id] |= END_SHOWN;
     bool typed = g->at.at[i]->op != GRAPH_POINT && g->at.at[i]->op != GRAPH_REDUCE && !graph_is_view(g->at.at[i]);
     for (int k = 0; typed && k < g->at.at[i]->in_count; k++) {
-      Tensor *x = g->at.at[i]->in[k];
+      const Tensor *x = g->at.at[i]->in[k];
       while (graph_is_view(x)) x = x->in[0];
-      x->note = p;
+      ends[x->id] |= END_SHOWN;
     }
   }
   for (int i = 0; i < g->at.n; i++) {
     Tensor *t = g->at.at[i];
     bool narrow = dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32;
-    if (t->op == GRAPH_REDUCE && p->stored[i] && narrow && !t->note) t->dtype = DT_F32;
+    bool wide = !ends[i] || (t->kind == REDUCE_SUM && ends[i] == END_COMPUTED);
+    if (t->op == GRAPH_REDUCE && p->stored[i] && narrow && wide) t->dtype = DT_F32;
     t->note = NULL;
   }
 }
