@@ -15,7 +15,7 @@ from ._native import Device
 
 _lock = threading.Lock()
 _opened = {}
-_process = os.getpid()
+_cuda_process = None  # that opened CUDA
 _default = None
 _stream = 0
 _torch_seen = False
@@ -29,6 +29,9 @@ def device(name):
         found = _opened.get(name)
         if found is None:
             found = _opened[name] = Device(name)
+            if name.startswith("cuda"):
+                global _cuda_process
+                _cuda_process = os.getpid()
             found_names[id(found)] = name
     return found
 
@@ -63,15 +66,20 @@ def has_cuda():
 _cuda = None
 
 
+def uses_cuda():
+    """Whether this process has CUDA open, by us or by PyTorch; what the parent of a fork has open it cannot use."""
+    torch = sys.modules.get("torch")
+    return _cuda_process == os.getpid() or torch is not None and torch.cuda.is_initialized()
+
+
+def chosen_device():
+    """What set_default_device or NEREID_DEVICE says, else ""."""
+    return _default or os.environ.get("NEREID_DEVICE", "")
+
+
 def default_device():
-    """The name of the device for launches without arrays: what set_default_device or NEREID_DEVICE says, else the
-    current GPU, else cpu."""
-    if _default:
-        return _default
-    chosen = os.environ.get("NEREID_DEVICE")
-    if chosen:
-        return chosen
-    return f"cuda:{current_cuda()}" if has_cuda() else "cpu"
+    """The name of the device for launches without arrays: the chosen one, else the current GPU, else cpu."""
+    return chosen_device() or (f"cuda:{current_cuda()}" if has_cuda() else "cpu")
 
 
 def _find(kind, index):
@@ -207,7 +215,7 @@ _native.configure("memory", _memory)
 @atexit.register
 def _at_exit():
     for name, d in list(_opened.items()):
-        if name.startswith("cuda") and os.getpid() == _process:  # a child of fork has no work there
+        if name.startswith("cuda") and os.getpid() == _cuda_process:  # a child of fork has no work there
             try:
                 d.synchronize()
             except Exception as e:  # nobody can catch it any more

@@ -99,6 +99,50 @@ class FakeGPU(unittest.TestCase):
                 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         """)
 
+    def test_compiling_for_a_target_opens_nothing(self):
+        """Before CUDA is open; with the device, where it is; in a child of fork, which cannot open it any more."""
+        self.run_in_file("""
+            from nereid.triton.backends.compiler import GPUTarget
+            from nereid.triton.compiler import ASTSource
+
+            @triton.jit
+            def square(z_ptr):
+                at = z_ptr + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+                z = tl.load(at)
+                tl.store(at, tl.dot(z, z))
+
+            def compile_for(arch, **options):
+                kernel = triton.compile(ASTSource(square, {"z_ptr": "*fp32"}), target=GPUTarget("cuda", arch, 32),
+                                        options=options)
+                assert f".target sm_{arch}" in kernel.asm["ptx"]
+                assert kernel.metadata.shared == 3072 and kernel.metadata.target.arch == arch
+                return kernel
+
+            def compile_all():
+                for arch in 80, 90, 100:
+                    compile_for(arch, num_warps=4)
+                    compile_for(arch, debug=True)
+
+            loaded = lambda: os.path.basename(os.environ["NEREID_LIBCUDA"]) in open("/proc/self/maps").read()
+            compile_all()
+            assert not loaded()
+            fill[(1,)](on_gpu, 1.0)
+            current = triton.runtime.driver.active.get_current_target()
+            of_device = compile_for(current.arch)
+            assert of_device._function
+            compile_all()
+            sys.stdout.flush()
+            child = os.fork()
+            if not child:
+                import gc
+                gc.collect()
+                assert compile_for(current.arch)._function is None
+                compile_all()
+                assert of_device.asm["llir"]
+                sys.exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        """)
+
     def test_spawn(self):
         self.run_in_file("""
             import multiprocessing

@@ -146,15 +146,27 @@ def _shown_name(src):
     return src.fn.repr(namedtuple("SpecializationProxy", ["constants", "signature"])(constants, src.signature))
 
 
+_NEEDS = {"registers": r"registers (\d+) a thread", "spill_bytes": r"(\d+) bytes of spill stores and loads",
+          "shared_bytes": r"shared memory (\d+) bytes a block"}
+
+
+def _needs_of(ptx):
+    """What the summary behind PTX says that a launch needs; no registers where there is no ptxas."""
+    found = {name: re.search(rf"^// .*?{text}", ptx, re.MULTILINE) for name, text in _NEEDS.items()}
+    return {name: int(m[1]) for name, m in found.items() if m}
+
+
 class CompiledKernel:
-    """A specialization of a kernel; kernel[grid](*args) launches it."""
+    """A specialization of a kernel; kernel[grid](*args) launches it. Without a device (function is None) it is compiled
+    for its target alone."""
 
     def __init__(self, src, values, options, target, device, function, module):
         self.src, self.name, self.module, self.device = src, _shown_name(src), module, device
         self._values, self._options, self._target = values, options, target
         self._function = function
-        info = function.info() if function else {}
-        self.info = info
+        names = ("ttir", "ttgir", "llir", "ptx", "cubin", "sass") if target.backend == "cuda" else ("ttir", "c")
+        self.asm = AsmDict(self, names)
+        self.info = info = function.info() if function else _needs_of(self.kernel)
         self.n_regs = info.get("registers", 0)
         self.n_spills = info.get("spill_bytes", 0) // 4
         self.n_max_threads = MAX_THREADS
@@ -167,8 +179,6 @@ class CompiledKernel:
         self._hash = None
         self.function = id(function)
         self.packed_metadata = (fields["num_warps"], fields["num_ctas"], fields["shared"])
-        names = ("ttir", "ttgir", "llir", "ptx", "cubin", "sass") if target.backend == "cuda" else ("ttir", "c")
-        self.asm = AsmDict(self, names)
         self.metadata_group = {}
 
     @property
@@ -187,12 +197,7 @@ class CompiledKernel:
         return self.asm["ptx" if self._target.backend == "cuda" else "c"]
 
     def _text(self, stage):
-        if stage == "c" or self._target.backend != "cuda":
-            target = "host"
-        elif self.device is not None and _devices.name_of(self.device).startswith("cuda"):
-            target = _devices.name_of(self.device)
-        else:
-            target = _target_name(self._target)
+        target = "host" if stage == "c" or self._target.backend != "cuda" else _target_name(self._target)
         fn = self.src.fn
         return fn._inspect((self.module, None, fn.__name__, self._values, fn._constexpr_text,
                             _native_options(self._options)), (stage, target))
@@ -299,15 +304,18 @@ def compile_values(fn, src, values, options, device):
 def compile_source(src, target, options):
     values = tuple(_stand_in(t, (i,), src) for i, t in enumerate(src.signature.get(p.name, "constexpr")
                                                                  for p in src.fn.params))
-    current = driver.active.get_current_target()
-    if target is None or target == current:
+    if target is None or _is_open(target):
         return compile_values(src.fn, src, values, options, _devices.device(_devices.default_device()))
-    # for a device that is not there: only the texts of its stages
     src.fn._register()
-    module = src.fn._module()
-    kernel = CompiledKernel(src, values, options, target, None, None, module)
-    kernel._text("tile")
-    return kernel
+    return CompiledKernel(src, values, options, target, None, None, src.fn._module())
+
+
+def _is_open(target):
+    """Whether the current device is target's and opening it changes nothing: a GPU that this process does not use yet is
+    left alone, and a child of fork cannot open what its parent has."""
+    if target.backend == "cuda" and not _devices.chosen_device().startswith("sim") and not _devices.uses_cuda():
+        return False
+    return target == driver.active.get_current_target()
 
 
 def compile(src, target=None, options=None, _env_vars=None):
