@@ -210,7 +210,7 @@ void index_print(Buf *out, const Index *a) {
   if (a->n && !a->constant->n) return;
   bool minus = a->constant->n && a->constant->terms[0].factor < 0;
   if (a->n) buf_puts(out, minus ? " - " : " + ");
-  buf_puts(out, a->n && minus && a->constant->n == 1 ? a->constant->text + 1 : a->constant->text);
+  buf_puts(out, a->n && minus ? a->constant->text + 1 : a->constant->text); /* -n*n - n: the rest has its own signs */
 }
 
 const char *index_text(Graph *g, const Index *a) {

@@ -198,6 +198,13 @@ class Torch(unittest.TestCase):
             nereid._dynamo._Program = before
         self.assertEqual(made, [])
 
+    def test_places_below_several_sizes(self):
+        """The last quarter's places in its part are i - n*n - n."""
+        def quarters(a, b):
+            return torch.cat([torch.cat([a, b.t()], -1), torch.cat([b, a], -1)])
+
+        self.compiled(quarters, torch.randn(5, 5), torch.randn(5, 5), dynamic=True)
+
     def test_parts(self):
         """What is not known runs in PyTorch, between what is."""
         x = torch.randn(6, 6)

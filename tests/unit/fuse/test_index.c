@@ -106,6 +106,11 @@ static void symbols_split_too(void **state) {
   assert_string_equal(index_text(t->g, &back[0]), "x");
   Index third = index_scale(t->g, at[0], size_mul(t->g, m, m));
   assert_string_equal(index_text(t->g, &third), "x // m * (m*m)");
+  const Size *none = size_int(t->g, 0), *squares = size_mul(t->g, n, n), *below = size_sub(t->g, none, squares);
+  Index before = index_add(t->g, third, index_constant(t->g, size_sub(t->g, below, n)));
+  assert_string_equal(index_text(t->g, &before), "x // m * (m*m) - n*n - n");
+  before = index_add(t->g, third, index_constant(t->g, size_add(t->g, below, m)));
+  assert_string_equal(index_text(t->g, &before), "x // m * (m*m) - n*n + m");
   context_destroy(t->cx);
 }
 
