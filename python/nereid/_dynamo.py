@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -19,6 +20,7 @@ from ._partition import (COPY, Group, Refused, Rules, _SEED, _hints, expression,
                          repeated, symbols_in)
 
 MOST_SHAPES = 64  # programs of one group whose sizes the reader's polynomials cannot express
+MOST_GROUPS = 4   # that run one program: it keeps launches for 8 sets of arrays
 _named = set()
 _compiling = ThreadPoolExecutor(2, "nereid-compile")  # a graph, and its backward graph
 
@@ -41,9 +43,11 @@ def _first_line(e):
 # ---- a group's program ---------------------------------------------------------------------------------------------
 
 class _Program:
-    """The kernels of one group, for sizes that are given with each run, or (sizes) for one shape."""
+    """The kernels of a group, and of others of its graph that compute the same, for sizes that are given with each run,
+    or (sizes) for one shape."""
 
     def __init__(self, group, values, sizes):
+        self.groups = 0
         text, lines = group.text(sizes)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "graph.py")
@@ -84,10 +88,11 @@ class _Program:
 
 
 class _Kernels:
-    """A group that is compiled: one program for all sizes, or one for each shape."""
+    """A group that is compiled: one program for all sizes, or one for each shape. shared: the graph's programs. Its
+    groups run one after the other, so that they may share a program's memory."""
 
-    def __init__(self, group):
-        self.group, self.programs = group, {}
+    def __init__(self, group, shared):
+        self.group, self.programs, self.shared = group, {}, shared
         self.dense = [order_of(n.meta["val"]) is not None for n in group.inputs]
         hints = {}
         for n in group.nodes + group.inputs:
@@ -97,12 +102,21 @@ class _Kernels:
                 hints.update((str(s), int(known[s])) for s in v.node.expr.free_symbols)
         texts = {s: str(hints[s]) for s in group.symbols}
         try:
-            self.program = _Program(group, texts, None)
+            self.program = self._program(texts, None)
         except Refused:
             if not group.symbols:
                 raise
             self.program = None  # these sizes: others likewise when they come
             self._for({s: int(v) for s, v in texts.items()})
+
+    def _program(self, values, sizes):
+        g = self.group
+        key = g.shape(sizes), g.device, g.products, *values.items()
+        found = self.shared.get(key)
+        if found is None or found.groups == MOST_GROUPS:
+            found = self.shared[key] = _Program(g, values, sizes)
+        found.groups += 1
+        return found
 
     def failed(self):
         for program in [self.program, *self.programs.values()]:
@@ -113,7 +127,7 @@ class _Kernels:
 
     def _for(self, sizes):
         key = tuple(sizes.values())
-        program = self.programs.pop(key, None) or _Program(self.group, {}, sizes)
+        program = self.programs.pop(key, None) or self._program({}, sizes)
         self.programs[key] = program
         if len(self.programs) > MOST_SHAPES:
             del self.programs[next(iter(self.programs))]
@@ -152,7 +166,7 @@ def _symints(node):
 
 def _groups(gm, failed, products):
     """Kernels for what is ours, at their first node's level: [(level, _Kernels)], {node: level}."""
-    rules, made = Rules(gm), {}
+    rules, made, shared = Rules(gm), {}, weakref.WeakValueDictionary()
     rules.nodes.update(failed)
     while True:
         level, members = levels(gm, rules), {}
@@ -171,7 +185,7 @@ def _groups(gm, failed, products):
                     raise Refused(None, "")
                 key = (tuple(nodes), tuple(group.outputs))
                 if key not in made:
-                    made[key] = _Kernels(group)
+                    made[key] = _Kernels(group, shared)
                 groups.append((at, made[key]))
             break
         except Refused as e:

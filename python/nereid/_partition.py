@@ -231,7 +231,12 @@ class Group:
 
     # ---- text ----
 
-    def text(self, sizes):
+    def shape(self, sizes):
+        """The text with numbers for names: groups that compute the same, as layers do, have the same."""
+        numbers = {}
+        return self.text(sizes, lambda node: f"v{numbers.setdefault(node, len(numbers))}")[0]
+
+    def text(self, sizes, name_of=operator.attrgetter("name")):
         """(text, {line: node}). sizes: {symbol: number} of a program that is made for one shape."""
         def size(v):
             t = expression(v)
@@ -259,7 +264,7 @@ class Group:
             head.append(f'{_SEED}: "i64[1]"')
             body.append(f"torch.ops.prims.nereid_seed.default({_SEED})")
         for node in self.inputs:
-            val, name = node.meta["val"], node.name
+            val, name = node.meta["val"], name_of(node)
             order, shape = order_of(val), list(val.shape)
             stored = name
             expanded = [1 if d in repeated(val) else n for d, n in enumerate(shape)]
@@ -276,15 +281,15 @@ class Group:
         for node in self.nodes:
             lines[len(body)] = node
             if node.target is operator.getitem:
-                body.append(f"{node.name} = {self.names[node.args[0]]}[{node.args[1]}]")
-                self.names[node] = node.name
+                self.names[node] = name_of(node)
+                body.append(f"{self.names[node]} = {self.names[node.args[0]]}[{node.args[1]}]")
                 continue
             if node.target is COPY:
                 to, value = node.args[0], argument(node.args[1])
                 order = order_of(to.meta["val"]) or list(range(to.meta["val"].dim()))
-                stored = to.name
+                stored = name_of(to)
                 if order != sorted(order):
-                    stored, value = to.name + "_", f"torch.ops.aten.permute.default({value}, {order})"
+                    stored, value = name_of(to) + "_", f"torch.ops.aten.permute.default({value}, {order})"
                 body.append(f"torch.ops.aten.copy_.default({stored}, {value})")
                 continue
             args = [argument(a) for a in node.args]
@@ -294,8 +299,8 @@ class Group:
                 val = node.meta["val"]
                 note = f': "{TYPES[val.dtype]}{list_of(val.shape)}"'
             target = f"torch.ops.{node.target.namespace}.{node.target._schema.name.split('::')[1]}"
-            body.append(f"{node.name}{note} = {target}.{node.target._overloadname}({', '.join(args)})")
-            self.names[node] = node.name
+            self.names[node] = name_of(node)
+            body.append(f"{self.names[node]}{note} = {target}.{node.target._overloadname}({', '.join(args)})")
         results = []
         for node in self.outputs:
             order, name = order_of(node.meta["val"]), self.names[node]

@@ -169,6 +169,44 @@ class Torch(unittest.TestCase):
         finally:
             nereid._dynamo._Program.__init__ = create
 
+    def test_groups_that_compute_the_same_share_a_program(self):
+        """Seven layers with an operation of PyTorch's in each: at most four run one program."""
+        made, create = [], nereid._dynamo._Program.__init__
+
+        def watched(self, group, *args):
+            create(self, group, *args)
+            made.append(group)
+
+        def layers(x, e, weights, combine):
+            for i, w in enumerate(weights):
+                x = torch.linalg.matrix_exp(combine(i)(x.sin(), w).t() / 8 + e)
+            return x
+
+        def count(combine, symbolic=False):
+            made.clear()
+            x, e, *weights = (torch.randn(5, 5) / 9 for _ in range(9))
+            args = x, e, [w.requires_grad_() for w in weights]
+            wanted = layers(*args, combine)
+            gradients = torch.autograd.grad(wanted.sum(), weights)
+            torch._dynamo.reset()
+            f = torch.compile(layers, backend=nereid.torch_backend, dynamic=symbolic)
+            for _ in range(3):
+                got = f(*args, combine)
+                torch.testing.assert_close(got, wanted)
+                for g, w in zip(torch.autograd.grad(got.sum(), weights), gradients):
+                    torch.testing.assert_close(g, w)
+            return sum(torch.ops.aten.sin.default in {n.target for n in group.nodes} for group in made)
+
+        nereid._dynamo._Program.__init__ = watched
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.assertEqual(count(lambda i: torch.sub), 2)
+                self.assertEqual(count(lambda i: torch.add if i == 3 else torch.sub), 3)
+                self.assertEqual(count(lambda i: torch.sub, symbolic=True), 2)
+        finally:
+            nereid._dynamo._Program.__init__ = create
+
     def test_a_training_step_of_pools(self):
         pool, width = torch.nn.MaxPool2d(3, 2, 1), torch.rand(4, 3, 11, 12)
 
