@@ -40,13 +40,8 @@ typedef struct Chooser {
 /* ---- what stands around ------------------------------------------------------------------------------------------ */
 
 /* What becomes of a tensor: it is needed; it is a result, or a view of it is; a kernel takes it row by row; it, or what
- * elementwise work makes of it, is one or the other; that is reduced, but by windows (a pooling). */
-enum { NEEDED = 1, SHOWN = 2, TAKEN = 4, ROWS = 8, REDUCED = 16 };
-
-static bool has_windows(const Tensor *x) {
-  while (graph_is_view(x) && x->op != GRAPH_UNFOLD) x = x->in[0];
-  return x->op == GRAPH_UNFOLD;
-}
+ * elementwise work makes of it, is one or the other. */
+enum { NEEDED = 1, SHOWN = 2, TAKEN = 4, ROWS = 8 };
 
 static void find_ends(Chooser *c) {
   const Graph *g = c->g;
@@ -59,9 +54,9 @@ static void find_ends(Chooser *c) {
     bool convolution = t->op == GRAPH_CONVOLUTION;
     unsigned char of = NEEDED | TAKEN | ROWS;
     if (convolution) of = NEEDED;
-    else if (t->op == GRAPH_REDUCE) of = NEEDED | (has_windows(t->in[0]) ? ends[i] & REDUCED : REDUCED);
+    else if (t->op == GRAPH_REDUCE) of = NEEDED;
     else if (graph_is_view(t)) of = ends[i];
-    else if (t->op == GRAPH_POINT) of = NEEDED | (ends[i] & (ROWS | REDUCED));
+    else if (t->op == GRAPH_POINT) of = NEEDED | (ends[i] & ROWS);
     for (int k = 0; ends[i] && k < (convolution ? 2 : t->in_count); k++) ends[t->in[k]->id] |= of;
   }
 }
@@ -268,13 +263,11 @@ static bool find_way(const Chooser *c, const Tensor *t, Way *way, nereid_error *
   return can;
 }
 
-/* Whether the image may lie with its channels last, and whether it may not. The race does not see what follows: softmax
- * over channels and group norm of such images took an H200 1.5 to 2 times the program's time, so what is reduced stays.
- */
+/* Whether the image may lie with its channels last, and whether it may not. The race does not see what follows. */
 static bool may_turn(const Chooser *c, const Tensor *t) {
   const FuseProducts *o = c->products;
-  bool wanted = o->layouts == LAYOUTS_CHANNELS_LAST ||
-                (o->layouts == LAYOUTS_AUTO && dnn_wants_channels_last(o->device) && !(c->ends[t->id] & REDUCED));
+  bool wanted =
+      o->layouts == LAYOUTS_CHANNELS_LAST || (o->layouts == LAYOUTS_AUTO && dnn_wants_channels_last(o->device));
   return wanted && !(c->ends[t->id] & TAKEN);
 }
 static bool must_turn(const Chooser *c, const Tensor *t) {

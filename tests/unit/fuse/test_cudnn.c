@@ -202,23 +202,20 @@ static void convolutions_are_measured(void **state) {
   nereid_fusion_free(f);
 }
 
-/* What is reduced is not raced channels last: the race would not see what that costs. Poolings take windows, and are.
+/* Whatever follows but a kernel that takes it row by row: elementwise work, poolings, statistics, softmax over
+ * channels.
  */
-static void what_is_reduced_keeps_its_channels(void **state) {
-  static const struct {
-    const char *text;
-    bool turns;
-  } rows[] = {{"F.conv2d(a, b).softmax(1)", false},
-              {"F.gelu(F.conv2d(a, b) * 2).mean((2, 3))", false},
-              {"F.max_pool2d(F.gelu(F.conv2d(a, b)), 2)", true},
-              {"F.max_pool2d(F.conv2d(a, b), 2).softmax(1)", false}};
+static void what_is_reduced_is_raced_too(void **state) {
+  static const char *const rows[] = {"F.conv2d(a, b).softmax(1)", "F.gelu(F.conv2d(a, b) * 2).mean((2, 3))",
+                                     "F.max_pool2d(F.gelu(F.conv2d(a, b)), 2)",
+                                     "F.max_pool2d(F.conv2d(a, b), 2).softmax(1)"};
   dnn->idle = 1;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     Case c = large;
-    c.expression = rows[i].text;
+    c.expression = rows[i];
     nereid_fusion *f = plan_by(&c, NEREID_PRODUCTS_AUTO);
     assert_true(says(f, "as measured: ours takes"));
-    assert_int_equal(says(f, "channels last"), rows[i].turns);
+    assert_true(says(f, "channels last"));
     nereid_fusion_free(f);
   }
 }
@@ -279,7 +276,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(arrays_that_lie_elsewhere_get_another_plan, setup, teardown),
       cmocka_unit_test_setup_teardown(the_first_way_that_can_be_gone, setup, teardown),
       cmocka_unit_test_setup_teardown(convolutions_are_measured, setup, teardown),
-      cmocka_unit_test_setup_teardown(what_is_reduced_keeps_its_channels, setup, teardown),
+      cmocka_unit_test_setup_teardown(what_is_reduced_is_raced_too, setup, teardown),
       cmocka_unit_test_setup_teardown(ours_where_the_library_cannot, setup, teardown),
       cmocka_unit_test_setup_teardown(a_run_that_fails_says_so, setup, teardown),
   };
