@@ -539,6 +539,10 @@ class BadInput(unittest.TestCase):
         kernel[(1,)](5, debug=True)
         with self.assertRaisesRegex(nereid.KernelFault, "n is small"):
             kernel[(1,)](2, debug=True)
+        declared = triton.jit(debug=True)(kernel.fn)
+        with self.assertRaisesRegex(nereid.KernelFault, "n is small"):
+            declared[(1,)](2)
+        declared[(1,)](2, debug=False)
 
     def test_fork(self):
         out = zeros(64)

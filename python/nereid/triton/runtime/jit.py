@@ -250,7 +250,7 @@ class JITCallable:
         plain = tuple(p.name for p in getattr(self, "params", ()) if p.do_not_specialize)
         unaligned = tuple(p.name for p in getattr(self, "params", ()) if p.do_not_specialize_on_alignment)
         return ("source", 1, self.fn.__code__.co_filename, text, line, self.__name__, self,
-                bool(getattr(self, "noinline", False)), bool(getattr(self, "debug", False)), launch_only,
+                bool(getattr(self, "noinline", False)), False, launch_only,  # debug: a launch's options have it
                 getattr(self, "_must_use_result", None), plain, unaligned)
 
     def _set_hash(self, value):
