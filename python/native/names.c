@@ -9,7 +9,7 @@
  *     ("function", name)                            a constexpr function, to be called back
  *     ("named_tuple", class name, class, fields, items)   ("named_tuple_class", class name, fields)
  *     ("enum", class name, class, member, value)
- *     ("source", kind, path, text, line, name, scope, noinline, debug, launch only, must_use, plain, unaligned)
+ *     ("source", kind, path, text, line, name, scope, noinline, launch only, must_use, plain, unaligned)
  *
  * Objects that the front end keeps pointers to are kept alive by the Module. Callbacks come on any thread.
  */
@@ -88,7 +88,7 @@ static int texts(PyObject *tuple, const char **out) {
 
 /* ---- what is described ------------------------------------------------------------------------------------------- */
 
-enum { SOURCE_ITEMS = 13 };
+enum { SOURCE_ITEMS = 12 };
 typedef struct SourceTexts {
   const char *plain[MAX_FIELDS], *unaligned[MAX_FIELDS];
 } SourceTexts;
@@ -106,14 +106,13 @@ static bool read_source(Module *m, PyObject *d, SourceTexts *t, nereid_source *o
                          .name = utf8(PyTuple_GetItem(d, 5)),
                          .scope = keep(m, PyTuple_GetItem(d, 6)),
                          .noinline = PyObject_IsTrue(PyTuple_GetItem(d, 7)) == 1,
-                         .debug = PyObject_IsTrue(PyTuple_GetItem(d, 8)) == 1,
-                         .launch_only = PyObject_IsTrue(PyTuple_GetItem(d, 9)) == 1,
-                         .must_use_result = utf8(PyTuple_GetItem(d, 10)),
+                         .launch_only = PyObject_IsTrue(PyTuple_GetItem(d, 8)) == 1,
+                         .must_use_result = utf8(PyTuple_GetItem(d, 9)),
                          .do_not_specialize = t->plain,
                          .do_not_specialize_on_alignment = t->unaligned};
   out->text_bytes = (size_t)bytes;
-  out->do_not_specialize_count = texts(PyTuple_GetItem(d, 11), t->plain);
-  out->do_not_specialize_on_alignment_count = texts(PyTuple_GetItem(d, 12), t->unaligned);
+  out->do_not_specialize_count = texts(PyTuple_GetItem(d, 10), t->plain);
+  out->do_not_specialize_on_alignment_count = texts(PyTuple_GetItem(d, 11), t->unaligned);
   return out->text != NULL;
 }
 

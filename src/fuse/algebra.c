@@ -12,8 +12,6 @@
 
 /* ---- one place of a row ------------------------------------------------------------------------------------------ */
 
-static bool is_view(const Tensor *t) { return graph_ops[t->op].group == CLASS_VIEW; }
-
 /* Whether t at an index differs along the axis of `bit`. */
 static bool varies(Graph *g, const Tensor *t, const Index *at, unsigned bit) {
   stack_guard();
@@ -21,7 +19,7 @@ static bool varies(Graph *g, const Tensor *t, const Index *at, unsigned bit) {
   bool by_index = false;
   for (int d = 0; d < t->rank; d++) by_index |= (index_bits(&at[d]) & bit) != 0;
   if (!by_index || t->op == GRAPH_FULL) return false;
-  if (is_view(t) && fuse_view_index(g, t, at, in)) return varies(g, t->in[0], in, bit);
+  if (graph_is_view(t) && fuse_view_index(g, t, at, in)) return varies(g, t->in[0], in, bit);
   if (t->op != GRAPH_POINT) return true;
   for (int i = 0; i < t->in_count; i++)
     if (varies(g, t->in[i], at, bit)) return true;
@@ -33,7 +31,7 @@ static bool counts(Graph *g, const Tensor *t, const Index *at, const IndexVar *v
   stack_guard();
   Index in[GRAPH_MAX_RANK];
   int64_t c;
-  if (is_view(t)) return fuse_view_index(g, t, at, in) && counts(g, t->in[0], in, v, plus);
+  if (graph_is_view(t)) return fuse_view_index(g, t, at, in) && counts(g, t->in[0], in, v, plus);
   if (t->op == GRAPH_POINT && t->point == POINT_CONVERT && dtype_is_int(t->dtype) && dtype_bits(t->dtype) >= 32)
     return counts(g, t->in[0], at, v, plus);
   if (t->op != GRAPH_IOTA || t->step != 1 || at[0].n != 1 || !size_is_int(at[0].constant, &c)) return false;
@@ -61,7 +59,7 @@ static Tensor *element_at(Graph *g, Tensor *f, Tensor *y, int dim, int64_t plus)
 static Tensor *picked(Graph *g, Tensor *x, int dim) {
   if (x->op != GRAPH_POINT || x->point != POINT_WHERE || size_is(x->size[dim], 1)) return NULL;
   const Tensor *none = x->in[2];
-  while (is_view(none) && none->in_count == 1 && none->op != GRAPH_PAD) none = none->in[0];
+  while (graph_is_view(none) && none->in_count == 1 && none->op != GRAPH_PAD) none = none->in[0];
   Tensor *test = x->in[0];
   Index at[GRAPH_MAX_RANK];
   IndexVar vars[GRAPH_MAX_RANK];
@@ -70,7 +68,7 @@ static Tensor *picked(Graph *g, Tensor *x, int dim) {
     vars[d] = (IndexVar){.text = "i", .extent = x->size[d], .bit = 1u << d};
     at[d] = index_var(g, &vars[d]);
   }
-  while (is_view(test)) { /* a test of fewer dims, spread */
+  while (graph_is_view(test)) { /* a test of fewer dims, spread */
     Index in[GRAPH_MAX_RANK];
     if (!fuse_view_index(g, test, at, in)) return NULL;
     bool same = test->op == GRAPH_EXPAND;

@@ -53,8 +53,7 @@ static void find_ends(Chooser *c) {
     const Tensor *t = g->at.at[i];
     bool convolution = t->op == GRAPH_CONVOLUTION;
     unsigned char of = NEEDED | TAKEN | ROWS;
-    if (convolution) of = NEEDED;
-    else if (t->op == GRAPH_REDUCE) of = NEEDED;
+    if (convolution || t->op == GRAPH_REDUCE) of = NEEDED;
     else if (graph_is_view(t)) of = ends[i];
     else if (t->op == GRAPH_POINT) of = NEEDED | (ends[i] & ROWS);
     for (int k = 0; ends[i] && k < (convolution ? 2 : t->in_count); k++) ends[t->in[k]->id] |= of;

@@ -657,7 +657,6 @@ static void keep_statistics_wide(FusePlan *p) {
     bool narrow = dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32;
     bool wide = !ends[i] || (t->kind == REDUCE_SUM && ends[i] == END_COMPUTED);
     if (t->op == GRAPH_REDUCE && p->stored[i] && narrow && wide) t->dtype = DT_F32;
-    t->note = NULL;
   }
 }
 

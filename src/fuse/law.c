@@ -79,7 +79,7 @@ static bool varies(const LawSearch *k, const Tensor *t, const Index *at) {
   bool by_index = false;
   for (int d = 0; d < t->rank; d++) by_index |= (index_bits(&at[d]) & k->bit) != 0;
   if (!by_index || is_loaded(k, t)) return by_index;
-  if (graph_ops[t->op].group == CLASS_VIEW && fuse_view_index(k->g, t, at, in)) return varies(k, t->in[0], in);
+  if (graph_is_view(t) && fuse_view_index(k->g, t, at, in)) return varies(k, t->in[0], in);
   if (t->op != GRAPH_POINT) return true;
   for (int i = 0; i < t->in_count; i++)
     if (varies(k, t->in[i], at)) return true;
@@ -87,7 +87,7 @@ static bool varies(const LawSearch *k, const Tensor *t, const Index *at) {
 }
 
 static const Tensor *through_views(const Tensor *t) {
-  while ((graph_ops[t->op].group == CLASS_VIEW && t->in_count == 1 && t->op != GRAPH_PAD) ||
+  while ((graph_is_view(t) && t->in_count == 1 && t->op != GRAPH_PAD) ||
          (t->op == GRAPH_POINT && t->point == POINT_CONVERT && dtype_is_float(t->in[0]->dtype)))
     t = t->in[0];
   return t;
@@ -313,7 +313,7 @@ static Form form(LawSearch *k, Tensor *t, const Index *at) {
     vec_push(k->g->cx->arena, &row.law.shift_terms, term);
     return row;
   }
-  if (graph_ops[t->op].group == CLASS_VIEW && fuse_view_index(k->g, t, at, in)) return form(k, t->in[0], in);
+  if (graph_is_view(t) && fuse_view_index(k->g, t, at, in)) return form(k, t->in[0], in);
   if (t->op == GRAPH_POINT) return point_form(k, t, at);
   return none(k, arena_printf(k->g->cx->arena, "%s of what changes", graph_ops[t->op].name));
 }

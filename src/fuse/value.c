@@ -221,7 +221,7 @@ bool writer_affine(Writer *w, Tensor *t, const Index *at, Index *out) {
     *out = index_add(g, index_scale(g, at[0], size_int(g, t->step)), index_constant(g, size_int(g, t->start)));
     return true;
   }
-  if (graph_ops[t->op].group == CLASS_VIEW && fuse_view_index(g, t, at, in)) return writer_affine(w, t->in[0], in, out);
+  if (graph_is_view(t) && fuse_view_index(g, t, at, in)) return writer_affine(w, t->in[0], in, out);
   if (t->op != GRAPH_POINT || dtype_bits(t->dtype) < 32) return false;
   if (t->point == POINT_CONVERT) return writer_affine(w, t->in[0], at, out);
   if (t->point != POINT_ADD && t->point != POINT_SUB) return false;
@@ -460,8 +460,7 @@ static bool stays_within(const Tensor *index, int64_t n) {
   int64_t count;
   double v;
   if (graph_is_number(index, &v)) return v >= 0 && v < (double)n;
-  while (graph_ops[index->op].group == CLASS_VIEW && index->in_count == 1 && index->op != GRAPH_PAD)
-    index = index->in[0];
+  while (graph_is_view(index) && index->in_count == 1 && index->op != GRAPH_PAD) index = index->in[0];
   if (index->op == GRAPH_SORT) return size_is_int(index->in[0]->size[index->dim], &count) && count <= n;
   if (index->op == GRAPH_POINT && index->point == POINT_WHERE)
     return asks_within(index->in[0], index->in[1], n) && stays_within(index->in[2], n);

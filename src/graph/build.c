@@ -98,7 +98,7 @@ static double number_of(Dtype t, double v) {
 bool graph_is_number(const Tensor *t, double *v) {
   stack_guard();
   bool convert = t->op == GRAPH_POINT && t->point == POINT_CONVERT;
-  if (convert || (graph_ops[t->op].group == CLASS_VIEW && t->in_count == 1 && t->op != GRAPH_PAD)) {
+  if (convert || (graph_is_view(t) && t->in_count == 1 && t->op != GRAPH_PAD)) {
     if (!graph_is_number(t->in[0], v)) return false;
     if (!convert || dtype_is_float(t->dtype)) return true;
     bool fits = fabs(*v) < 0x1p53; /* infinities are no integers, nor NaN */

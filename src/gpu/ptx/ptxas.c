@@ -279,7 +279,7 @@ static bool build_in(Context *cx, const char *folder, const Job *job, Buf *conte
     }
     if (!ways[i].text || (i == 2 && least > LITTLE)) continue;
     Job way = *job;
-    way.may_fail = i == 0 && ptx->bound; /* an instruction of warpgroups may want more registers than its blocks leave */
+    way.may_fail = i == 0 && ptx->bound; /* as in try_more_blocks */
     if (!run_ptxas(cx, folder, &way, ways[i].text, ways[i].quick, content, &f)) return false;
     last = i;
     if (f.spill_bytes < least) best = i, least = f.spill_bytes;

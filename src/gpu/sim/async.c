@@ -130,7 +130,7 @@ bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m) {
       if (!p || !sim_note_read(&from)) return false;
       sim_fetch(data, p, bytes);
     }
-    uint64_t at = sim_in_block((uint32_t)sim_get(r, o->in[0], LT_B32, t)) + (uint64_t)op->imm + sim_shared_of(r, t);
+    uint64_t at = sim_shared_at(r, t, sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm);
     SimAccess to = {r, o, t, bytes, at, true, false, false, false};
     char *p = sim_reach(&to);
     if (!p || !sim_note_write(&to, p, data)) return false;

@@ -209,9 +209,8 @@ bool sim_mbar(SimRun *r, const SimOp *o, const SimMask *m) {
   uint32_t last_at = 0, last_x = 0;
   for (int t = r->from, waits = 0; t < r->to; t++) {
     if (!m->on[t] || !sim_guarded(r, o, t)) continue;
-    uint32_t at = sim_in_block((uint32_t)(sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm)),
+    uint32_t at = sim_shared_at(r, t, sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm),
              x = op->in_count > 1 ? (uint32_t)sim_get(r, o->in[1], LT_B32, t) : 0;
-    at += sim_shared_of(r, t);
     if (op->code == LANE_MBAR_ARRIVE && op->in_count > 1) {
       if (!is_there(r, op, t, x)) return false;
       at = at - sim_shared_of(r, t) + x * (uint32_t)r->plan->block_bytes;
@@ -311,7 +310,7 @@ static bool open_copy(SimRun *r, const SimOp *o, int t, int block, Copy *c) {
   bool load = op->code == LANE_TENSOR_LOAD;
   int first = load ? 3 : 2, rank = op->in_count - first;
   uint32_t base = (uint32_t)(block * r->plan->block_bytes),
-           at = base + sim_in_block((uint32_t)(sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm));
+           at = base + sim_in_block(sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm);
   if (!is_there(r, op, t, (uint32_t)block)) return false;
   *c = (Copy){.o = o, .thread = t, .at = at, .group = r->bulk->groups[t], .rows = 1};
   memcpy(&c->map, (const void *)(uintptr_t)sim_get(r, o->in[first - 1], LT_B64, t), sizeof c->map);
@@ -335,7 +334,7 @@ static bool open_copy(SimRun *r, const SimOp *o, int t, int block, Copy *c) {
     return sim_fault(r, op, t, "a box of %u bytes at byte %lld of buffer '%s', which has %llu", bytes,
                      (long long)at - (long long)from, buffer_name(r, op), (ull)(end - from));
   if (load) {
-    c->bar = mbar_at(r, op, t, base + sim_in_block((uint32_t)sim_get(r, o->in[1], LT_B32, t)), true);
+    c->bar = mbar_at(r, op, t, base + sim_in_block(sim_get(r, o->in[1], LT_B32, t)), true);
     if (!c->bar) return false;
     c->phase = c->bar->phase;
   } else {

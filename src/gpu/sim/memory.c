@@ -42,7 +42,7 @@ static bool begin(SimRun *r, const SimOp *o, int t, int elements, bool write, Si
   uint64_t base = sim_get(r, o->in[0], op->in[0]->type, t);
   *a = (SimAccess){.r = r, .o = o, .thread = t, .bytes = lane_kind_info[op->kind].bits / 8 * elements, .write = write};
   a->address = base + (uint64_t)op->imm;
-  if (op->space == SPACE_SHARED) a->address = sim_in_block((uint32_t)a->address) + sim_shared_of(r, t);
+  if (op->space == SPACE_SHARED) a->address = sim_shared_at(r, t, a->address);
   return (a->bytes > 0 && a->bytes <= MAX_ACCESS) || sim_fault(r, op, t, "an access of %d bytes", a->bytes);
 }
 

@@ -252,7 +252,10 @@ static inline int sim_block_of(const SimRun *r, int t) { return t / r->plan->blo
 static inline uint32_t sim_shared_of(const SimRun *r, int t) {
   return (uint32_t)(sim_block_of(r, t) * r->plan->block_bytes);
 }
-static inline uint32_t sim_in_block(uint32_t address) { return address & ((1u << SIM_BLOCK_SHIFT) - 1); }
+static inline uint32_t sim_in_block(uint64_t address) { return (uint32_t)address & ((1u << SIM_BLOCK_SHIFT) - 1); }
+static inline uint32_t sim_shared_at(const SimRun *r, int t, uint64_t address) {
+  return sim_in_block(address) + sim_shared_of(r, t);
+}
 
 static inline uint64_t sim_get(const SimRun *r, uint32_t offset, LaneType type, int t) {
   const char *p = r->regs + offset;

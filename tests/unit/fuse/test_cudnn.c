@@ -202,9 +202,7 @@ static void convolutions_are_measured(void **state) {
   nereid_fusion_free(f);
 }
 
-/* Whatever follows but a kernel that takes it row by row: elementwise work, poolings, statistics, softmax over
- * channels.
- */
+/* Whatever follows but a kernel that takes it row by row: elementwise work, poolings, statistics, softmax. */
 static void what_is_reduced_is_raced_too(void **state) {
   static const char *const rows[] = {"F.conv2d(a, b).softmax(1)", "F.gelu(F.conv2d(a, b) * 2).mean((2, 3))",
                                      "F.max_pool2d(F.gelu(F.conv2d(a, b)), 2)",

@@ -144,7 +144,7 @@ def _class_source(cls):
     lines, first = inspect.getsourcelines(cls)
     skip = next((i for i, text in enumerate(lines) if text.lstrip().startswith("class ")), 0)
     return ("source", CLASS, inspect.getsourcefile(cls) or "?", "".join(lines[skip:]), first + skip, cls.__name__, cls,
-            False, False, False, None, (), ())
+            False, False, None, (), ())
 
 
 def _describe_class(o):

@@ -243,15 +243,15 @@ class JITCallable:
                         indent if self._src_given else 0)
 
     def _source(self, launch_only=False):
-        """("source", ...) as native/names.c describes it."""
+        """("source", ...) as native/names.c describes it. `debug` is not of it: a launch's options have that."""
         self._register()
         line = self.starting_line_number + self._def_line
         text = "".join(self.raw_src[self._def_line:]) if self._src_given else self._src
         plain = tuple(p.name for p in getattr(self, "params", ()) if p.do_not_specialize)
         unaligned = tuple(p.name for p in getattr(self, "params", ()) if p.do_not_specialize_on_alignment)
         return ("source", 1, self.fn.__code__.co_filename, text, line, self.__name__, self,
-                bool(getattr(self, "noinline", False)), False, launch_only,  # debug: a launch's options have it
-                getattr(self, "_must_use_result", None), plain, unaligned)
+                bool(getattr(self, "noinline", False)), launch_only, getattr(self, "_must_use_result", None), plain,
+                unaligned)
 
     def _set_hash(self, value):
         self.hash_value = value
