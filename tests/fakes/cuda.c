@@ -311,6 +311,8 @@ typedef struct Graph {
   int n;
 } Graph;
 static Graph captured;
+static void *captured_last; /* the node at the end of the capture */
+static uint64_t captures;
 
 API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                        unsigned shared, void *stream, void **params, void **extra) {
@@ -326,6 +328,7 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
     Node *node = captured.n < 256 ? &captured.nodes[captured.n++] : &captured.nodes[255];
     *node = (Node){f, {gx, gy, gz}, {bx, by, bz}, shared, {0}};
     for (int i = 0; i < fake.capture_params; i++) memcpy(&node->values[i], params[i], 8);
+    captured_last = node;
     LEAVE((fake.captured++, 0));
   }
   f->module->in_flight = true;
@@ -392,7 +395,7 @@ API int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, c
 API int cuStreamBeginCapture_v2(void *stream, int mode) {
   ENTER(IN_CONTEXT);
   if (!stream || fake.capturing) LEAVE(900);
-  fake.capturing = stream, relaxed = mode == 2, captured.n = 0;
+  fake.capturing = stream, relaxed = mode == 2, captured.n = 0, captured_last = NULL, captures++;
   LEAVE(0);
 }
 API int cuStreamEndCapture(void *stream, void **out) {
@@ -656,6 +659,7 @@ API int cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t s, size_t n, void *stream) {
 API int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *stream) {
   ENTER(IN_CONTEXT);
   fake.last_stream = stream;
+  if (fake.capturing && fake.capturing == stream) captured_last = &fake; /* a node of another kind */
   memset((void *)d, v, n);
   LEAVE(0);
 }
@@ -683,6 +687,12 @@ API int cuStreamWaitEvent(void *s, void *e, unsigned flags) {
 API int cuStreamIsCapturing(void *s, int *out) {
   ENTER(IN_CONTEXT);
   *out = fake.capturing && fake.capturing == s;
+  LEAVE(0);
+}
+API int cuStreamGetCaptureInfo_v2(void *s, int *status, uint64_t *id, void **graph, void *const **after, size_t *n) {
+  ENTER(IN_CONTEXT);
+  *status = fake.capturing && fake.capturing == s;
+  *id = captures, *graph = &captured, *after = &captured_last, *n = captured_last != NULL;
   LEAVE(0);
 }
 API int cuEventCreate(void **out, unsigned flags) {

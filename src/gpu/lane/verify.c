@@ -154,6 +154,7 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_BARRIER_ARRIVE] = {ANY, ""},
     [LANE_CLUSTER_BARRIER] = {ANY, ""},
     [LANE_FENCE] = {ANY, ""},
+    [LANE_GRID_WAIT] = {ANY, ""},
     [LANE_FOR] = {INTS, "kkk*"},
     [LANE_WHILE] = {ANY, "*"},
     [LANE_IF] = {ANY, "p"},
@@ -432,6 +433,11 @@ static void check_warpgroup_mma(Verifier *v, const LaneOp *op) {
   check_group(v, op);
 }
 
+/* Of the block's threads each waits, before anybody reaches global memory. */
+static void check_grid_wait(Verifier *v, const LaneOp *op) {
+  if (op->block != v->f->body) wrong(v, op, "not every thread comes to it");
+}
+
 static void check_redux(Verifier *v, const LaneOp *op) {
   if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");
 }
@@ -479,6 +485,7 @@ static void (*const attr_checks[LANE_COUNT])(Verifier *v, const LaneOp *op) = {
     [LANE_BARRIER_ARRIVE] = check_barrier,
     [LANE_CLUSTER_BARRIER] = check_cluster_barrier,
     [LANE_CP_ASYNC] = check_cp_async,
+    [LANE_GRID_WAIT] = check_grid_wait,
     [LANE_REDUX] = check_redux,
     [LANE_ASM] = check_asm,
 };

@@ -159,6 +159,18 @@ static void count_uses(Op *op, void *arg) {
   if (op->code == OP_ATOMIC_RMW && op->in[1]->type->rank) found->adds = true;
 }
 
+/* What a kernel's own assembly says of grids, it says at a better place. */
+static void find_grid_wait(Op *op, void *arg) {
+  if (op->code == OP_ASM && strstr(op->text, "griddepcontrol")) *(bool *)arg = true;
+}
+
+/* Barriers and maps are made ready while the kernel ahead in the stream still runs: a launch may ask for that. */
+static void wait_for_grid(Lower *l, const GpuOptions *o) {
+  bool waits = o->target->sm < 90 || gpu_leaves_out(o, "grid_wait");
+  tile_walk(l->f->body, find_grid_wait, &waits);
+  if (!waits) lane_simple(&l->b, LANE_GRID_WAIT, 0, -1);
+}
+
 /* Of a function that is parted: those that copy. */
 static void add_warps(Op *op, void *arg) {
   LaneFunc *f = arg;
@@ -204,6 +216,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   l.lane = f->num_warps == 1 ? l.tid : lane_2(b, LANE_AND, LK_B32, l.tid, lane_i32(b, 31));
   l.warp = f->num_warps == 1 ? lane_i32(b, 0) : lane_2(b, LANE_SHR, LK_U32, l.tid, lane_i32(b, 5));
   lower_tensor_open(&l);
+  wait_for_grid(&l, o);
   place_program(&l);
   lower_records_open(&l);
   lower_body(&l, f->body);

@@ -206,6 +206,7 @@ static const struct Printer {
     [LANE_BARRIER_ARRIVE] = {ptx_barrier},
     [LANE_CLUSTER_BARRIER] = {ptx_bulk},
     [LANE_FENCE] = {ptx_fence},
+    [LANE_GRID_WAIT] = {.text = "griddepcontrol.wait"},
     [LANE_FOR] = {ptx_for},
     [LANE_WHILE] = {ptx_while},
     [LANE_IF] = {ptx_if},

@@ -278,6 +278,7 @@ static const struct Runner {
     [LANE_FENCE_PROXY] = {run_cp_group, IS_PASSED},
     [LANE_SHARED_READ] = {run_nothing},
     [LANE_PREFETCH_MAP] = {run_nothing},
+    [LANE_GRID_WAIT] = {run_nothing},
     [LANE_MBAR_INIT] = {sim_mbar, IS_PASSED},
     [LANE_MBAR_ARRIVE] = {sim_mbar, IS_PASSED},
     [LANE_MBAR_EXPECT] = {sim_mbar, IS_PASSED},

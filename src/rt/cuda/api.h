@@ -104,6 +104,8 @@ typedef struct CuLaunchConfig { /* CUlaunchConfig */
   X(stream_synchronize, "cuStreamSynchronize", 1, (CuStream s)) \
   X(stream_wait, "cuStreamWaitEvent", 1, (CuStream s, CuEvent e, unsigned flags)) \
   X(stream_capturing, "cuStreamIsCapturing", 1, (CuStream s, int *status)) \
+  X(capture_info, "cuStreamGetCaptureInfo_v2", 0, \
+    (CuStream s, int *status, uint64_t *id, CuGraph *graph, const CuGraphNode **after, size_t *after_count)) \
   X(capture_begin, "cuStreamBeginCapture_v2", 0, (CuStream s, int mode)) \
   X(capture_end, "cuStreamEndCapture", 0, (CuStream s, CuGraph * out)) \
   X(thread_capture_mode, "cuThreadExchangeStreamCaptureMode", 0, (int *mode)) \

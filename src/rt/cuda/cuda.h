@@ -91,6 +91,8 @@ typedef struct Cuda {
   CudaList *lists;        /* program lists that running kernels may read */
   int list_count;
   CudaLocked *locked;
+  uint64_t captured_in; /* the capture whose last launch of a kernel with waits_for_grid is `captured`; 0: none */
+  CuGraphNode captured;
   CudaCopier copier;
 } Cuda;
 
@@ -110,6 +112,7 @@ struct CudaKernel {
   bool is_cuda_c;           /* the launch says block and shared memory */
   int registers;
   bool uses_list;
+  bool waits_for_grid;      /* before it reaches memory it waits for the kernel ahead of it in the stream */
   bool persistent;          /* a launch has as many blocks as run at once, and tells them how many programs there are */
   unsigned blocks;          /* that run at once */
   int cluster;              /* of so many blocks at most; 0, 1: none */

@@ -68,6 +68,12 @@ static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volat
             DIAG_BYTES, text);
 }
 
+static bool waits_for_grid(const LaneFunc *f) {
+  for (const LaneOp *op = f->body->first; op; op = op->next)
+    if (op->code == LANE_GRID_WAIT) return true;
+  return false;
+}
+
 static void compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   CudaKernel *k = create(s, cx);
   Cuda *c = k->cuda;
@@ -93,6 +99,7 @@ static void compile(Specialization *s, Func *func, Context *cx, Buf *text, volat
   k->threads = (unsigned)f->num_warps * 32;
   k->shared_bytes = (unsigned)f->shared_bytes;
   k->uses_list = f->uses_list;
+  k->waits_for_grid = waits_for_grid(f);
   k->persistent = f->persistent;
   k->cluster = f->cluster;
   if (f->plan && !(s->run.plan = gpu_plan_keep(f->plan))) context_out_of_memory(cx);

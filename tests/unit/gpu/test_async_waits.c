@@ -3,7 +3,7 @@
 #include "unit/gpu/test_async_kit.h"
 #include "unit/gpu/test_order_kit.h"
 
-enum { SEEDS = 3 };
+enum { SEEDS = 5 };
 
 static bool orders(const LaneOp *op) {
   switch (op->code) {

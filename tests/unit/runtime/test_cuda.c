@@ -305,6 +305,52 @@ static void test_graph(void **state) {
   nereid_stream_destroy(s);
 }
 
+static const char plus_text[] = "import triton\nimport triton.language as tl\n\n@triton.jit\n"
+                                "def plus(x):\n    tl.store(x, tl.load(x) + 1)\n";
+
+/* The attributes of two launches in a graph, the second one's in the upper half. */
+static unsigned captured_attributes(Fixture *f, nereid_stream *s, nereid_module *m, const nereid_options *o,
+                                    const nereid_options *second, bool fill) {
+  nereid_graph *g = NULL;
+  unsigned first;
+  assert_ok(nereid_launch(f->d, s, m, "plus", one, f->add, 1, o, &error)); /* compiled before */
+  assert_ok(nereid_launch(f->d, s, m, "plus", one, f->add, 1, second, &error));
+  assert_ok(nereid_graph_begin(f->d, s, &error));
+  fake->last_attributes = 0;
+  assert_ok(nereid_launch(f->d, s, m, "plus", one, f->add, 1, o, &error));
+  first = fake->last_attributes;
+  if (fill) assert_ok(nereid_fill_async(f->d, s, f->p[0], 0, 4, &error));
+  fake->last_attributes = 0;
+  assert_ok(nereid_launch(f->d, s, m, "plus", one, f->add, 1, second, &error));
+  assert_ok(nereid_graph_end(f->d, s, &g, &error));
+  nereid_graph_free(g);
+  return first | fake->last_attributes << 16;
+}
+
+/* In a graph a kernel may begin while the one ahead of it ends (attribute 6) where both wait for what is ahead of them,
+ * and nothing else lies between. */
+static void test_begins_early(void **state) {
+  enum { EARLY = 1 << 6, COOPERATIVE = 1 << 2 };
+  Fixture *f = *state;
+  nereid_module *m = NULL;
+  nereid_stream *s = NULL;
+  const nereid_options plain = {.size = sizeof plain}, never = {.size = sizeof never, .without = "grid_wait"},
+                       cooperative = {.size = sizeof cooperative, .cooperative_grid = true};
+  assert_ok(nereid_stream_create(f->d, &s, &error));
+  assert_ok(nereid_module_load_string("plus.py", plus_text, &m, &error));
+  assert_int_equal(captured_attributes(f, s, m, &plain, &plain, false), EARLY << 16);
+  assert_int_equal(captured_attributes(f, s, m, &plain, &plain, true), 0);
+  assert_int_equal(captured_attributes(f, s, m, &plain, &never, false), 0);
+  assert_int_equal(captured_attributes(f, s, m, &never, &plain, false), 0);
+  assert_int_equal(captured_attributes(f, s, m, &plain, &cooperative, false), COOPERATIVE << 16);
+  assert_int_equal(captured_attributes(f, s, m, &cooperative, &plain, false), COOPERATIVE | EARLY << 16);
+  fake->last_attributes = 0;
+  for (int i = 0; i < 3; i++) assert_ok(nereid_launch(f->d, s, m, "plus", one, f->add, 1, &plain, &error));
+  assert_int_equal(fake->last_attributes, 0); /* nothing is captured */
+  nereid_module_free(m);
+  nereid_stream_destroy(s);
+}
+
 static bool other_trial(void *arg, bool cold, double *device_ns, double *wall_ns) {
   *device_ns = 7000, *wall_ns = 9000;
   return ++*(int *)arg < 100;
@@ -696,6 +742,7 @@ static int run(void) {
       OPEN(test_attributes),
       OPEN(test_warm_launch),
       OPEN(test_graph),
+      OPEN(test_begins_early),
       OPEN(test_bench),
       OPEN(test_run_arguments),
       OPEN(test_pointers),
