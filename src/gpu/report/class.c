@@ -51,7 +51,6 @@ static const uint8_t classes[LANE_COUNT] = {
     [LANE_CLUSTER_BARRIER] = GC_BARRIER + 1,
     [LANE_BARRIER] = GC_BARRIER + 1,
     [LANE_FENCE] = GC_BARRIER + 1,
-    [LANE_GRID_WAIT] = GC_BARRIER + 1,
     [LANE_FENCE_PROXY] = GC_BARRIER + 1,
     [LANE_WGMMA_FENCE] = GC_BARRIER + 1,
     [LANE_WGMMA_COMMIT] = GC_BARRIER + 1,
@@ -121,6 +120,7 @@ int gpu_op_instructions(const LaneOp *op) {
     case LANE_SHARED:
     case LANE_UNPACK:
     case LANE_SHARED_READ:
+    case LANE_GRID_WAIT: /* once, before the kernel begins */
     case LANE_YIELD:
     case LANE_CONDITION: return 0;
     case LANE_PACK: return op->kind == LK_B64 ? 0 : 1;
