@@ -437,9 +437,19 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
 ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
 #endif
 
-/* ---- products of many tiles along k ----
- *
- * ND_GEMM_A_T, ND_GEMM_B_T: bytes that an element takes in a packed row of a and in a panel of b. ND_GEMM_W_T: columns
+/* ---- products of many tiles along k ----------------------------------------------------------------------------- */
+
+/* How many rows of a go through all panels together, a multiple of `tile`. Each panel reads these rows again, from the
+ * second cache. Rows at a distance of a high power of two meet in few of its sets: their addresses repeat after 128 KiB
+ * there (2 MiB of 16 ways, 1 MiB of 8; with 64 KiB there are more ways). Where six rows would fill a set, no more are
+ * taken: at 16 KiB, 48. */
+ND_INLINE int nd_gemm_rows_at(int64_t apart, int tile) {
+  const int64_t repeat = 128 << 10, power = apart & -apart;
+  const int rows = 6 * (int)(!power ? repeat : power < repeat ? repeat / power : 1);
+  return (rows + tile - 1) / tile * tile;
+}
+
+/* ND_GEMM_A_T, ND_GEMM_B_T: bytes that an element takes in a packed row of a and in a panel of b. ND_GEMM_W_T: columns
  * in a panel. ND_GEMM_RAW_T: whether a packed row is the row as it lies in memory, so that none need be packed.
  *
  *   nd_gemm_rows_T(to, apart, tile, m, k)     packs a tile of a; rows `apart` bytes from each other
@@ -451,8 +461,9 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
  * through what is done with the sums, before the next rows do.
  *
  * k is a multiple of 4. ND_GEMM_K_T steps of k at a time: that much of a panel stays in the first cache for all rows,
- * also where two threads share it; tiles of AMX want longer runs. */
-#define ND_GEMM(T, S, PANELS, E, A, per, BEGIN, END) \
+ * also where two threads share it; tiles of AMX want longer runs. TILE: of whole
+ * blocks or tiles. */
+#define ND_GEMM(T, S, PANELS, E, A, per, TILE, BEGIN, END) \
   enum { \
     ND_GEMM_K_##T = per == 1 ? 128 : 256, \
     ND_GEMM_BLOCK_##T = ND_GEMM_K_##T * per, \
@@ -482,32 +493,34 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
     int steps = k / per; \
     for (int i = 0; fresh && !k && i < m; i++) memset(acc + i * ldc, 0, (size_t)n * sizeof(E)); \
     BEGIN; \
+    const int rows = nd_gemm_rows_at(a_apart, TILE); \
     for (int p = 0; p < steps; p += ND_GEMM_K_##T) \
-      PANELS(acc, ldc, (const A *)a + p, a_apart / (int64_t)sizeof(A), (const E *)b + (int64_t)p * W, \
-             b_apart / (int64_t)sizeof(E), n / W, m, steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T, \
-             fresh && !p); \
+      for (int i = 0; i < m; i += rows) \
+        PANELS(acc + i * ldc, ldc, (const A *)(const void *)((const char *)a + i * a_apart) + p, \
+               a_apart / (int64_t)sizeof(A), (const E *)b + (int64_t)p * W, b_apart / (int64_t)sizeof(E), n / W, \
+               m - i < rows ? m - i : rows, steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T, fresh && !p); \
     END; \
   }
-ND_GEMM(f32, f32, nd_dot_panels_f32, float, float, 1, , )
-ND_GEMM(f64, f64, nd_dot_panels_f64, double, double, 1, , )
-ND_GEMM(i32, i32, nd_dot_panels_i32, int32_t, int32_t, 1, , )
+ND_GEMM(f32, f32, nd_dot_panels_f32, float, float, 1, 24, , )
+ND_GEMM(f64, f64, nd_dot_panels_f64, double, double, 1, 24, , )
+ND_GEMM(i32, i32, nd_dot_panels_i32, int32_t, int32_t, 1, 24, , )
 #if defined(ND_AMX) && defined(ND_DOT_PAIRS_BF16)
-ND_GEMM(bf16, u16, nd_dot_panels_tiles_bf16, float, int32_t, 2, nd_amx_begin(), nd_amx_end())
+ND_GEMM(bf16, u16, nd_dot_panels_tiles_bf16, float, int32_t, 2, 32, nd_amx_begin(), nd_amx_end())
 #elif defined(ND_DOT_PAIRS_BF16)
-ND_GEMM(bf16, u16, nd_dot_panels_bf16, float, int32_t, 2, , )
+ND_GEMM(bf16, u16, nd_dot_panels_bf16, float, int32_t, 2, 24, , )
 #else
-ND_GEMM(bf16, u16, nd_dot_panels_f32, float, float, 1, , )
+ND_GEMM(bf16, u16, nd_dot_panels_f32, float, float, 1, 24, , )
 #endif
 #if defined(ND_AMX) && defined(ND_DOT_QUADS_I8)
-ND_GEMM(i8, i8, nd_dot_panels_tiles_i8, int32_t, int32_t, 4, nd_amx_begin(), nd_amx_end())
+ND_GEMM(i8, i8, nd_dot_panels_tiles_i8, int32_t, int32_t, 4, 32, nd_amx_begin(), nd_amx_end())
 #elif defined(ND_DOT_QUADS_I8)
 /* What was added to b is taken off first. */
-ND_GEMM(i8, i8, nd_dot_panels_quads, int32_t, int32_t, 4, nd_dot_unbias(acc, ldc, a, a_apart, m, n, k, fresh);
+ND_GEMM(i8, i8, nd_dot_panels_quads, int32_t, int32_t, 4, 24, nd_dot_unbias(acc, ldc, a, a_apart, m, n, k, fresh);
         fresh = 0, )
 #elif defined(ND_DOT_PAIRS_I16)
-ND_GEMM(i8, i8, nd_dot_panels_i16, int32_t, int32_t, 2, , )
+ND_GEMM(i8, i8, nd_dot_panels_i16, int32_t, int32_t, 2, 24, , )
 #else
-ND_GEMM(i8, i8, nd_dot_panels_i32, int32_t, int32_t, 1, , )
+ND_GEMM(i8, i8, nd_dot_panels_i32, int32_t, int32_t, 1, 24, , )
 #endif
 #undef ND_GEMM
 

@@ -107,16 +107,17 @@ static void test_tiles(void **unused) {
   assert_false(nd_amx_state.configured);
 }
 
-/* Packed operands, as a loop of products has them: added to what is there, or in its place. */
-static void one_gemm(int m, int n, int k, int fresh, int int8) {
+/* Packed operands, as a loop of products has them: added to what is there, or in its place. far: rows of a lie 64 KiB
+ * from each other, and go through the panels 32 at a time. */
+static void one_gemm(int m, int n, int k, int fresh, int int8, int far) {
   int per = int8 ? 4 : 2, bytes = int8 ? 1 : 2;
-  int64_t apart = (int64_t)k * 32 * bytes;
-  char *a = malloc((size_t)(m * k * bytes)), *b = malloc((size_t)(k * n * bytes)),
+  int64_t apart = (int64_t)k * 32 * bytes, row = far ? 64 << 10 : k * bytes;
+  char *a = calloc((size_t)m, (size_t)(row ? row : 1)), *b = malloc((size_t)(k * n * bytes)),
        *panels = malloc((size_t)(n / 32 * apart));
   int32_t *c = malloc((size_t)(m * n) * 4), *was = malloc((size_t)(m * n) * 4);
   assert_true(a && b && panels && c && was && k % per == 0);
   for (int i = 0; i < (m + n) * k; i++) {
-    char *to = i < m * k ? a + i * bytes : b + (i - m * k) * bytes;
+    char *to = i < m * k ? a + i / k * row + i % k * bytes : b + (i - m * k) * bytes;
     uint16_t x = f32_to_bf16((float)(random_bits() % 7) - 3);
     if (int8) *to = (char)random_bits();
     else memcpy(to, &x, 2);
@@ -129,10 +130,10 @@ static void one_gemm(int m, int n, int k, int fresh, int int8) {
   memcpy(c, was, (size_t)(m * n) * 4);
   if (int8) {
     nd_gemm_panels_i8(panels, apart, b, n, n, k);
-    nd_gemm_i8(c, n, a, k, panels, apart, m, n, k, fresh);
+    nd_gemm_i8(c, n, a, row, panels, apart, m, n, k, fresh);
   } else {
     nd_gemm_panels_bf16(panels, apart, b, n * 2, n, k);
-    nd_gemm_bf16((float *)(void *)c, n, a, k * 2, panels, apart, m, n, k, fresh);
+    nd_gemm_bf16((float *)(void *)c, n, a, row, panels, apart, m, n, k, fresh);
   }
   assert_false(nd_amx_state.configured);
   for (int i = 0; i < m; i++)
@@ -142,11 +143,11 @@ static void one_gemm(int m, int n, int k, int fresh, int int8) {
       memcpy(&x, &was[i * n + j], 4);
       for (int p = 0; p < k; p++) {
         if (int8) {
-          whole += (uint32_t)((int8_t)a[i * k + p] * (int8_t)b[p * n + j]);
+          whole += (uint32_t)((int8_t)a[i * row + p] * (int8_t)b[p * n + j]);
           continue;
         }
         uint16_t u, v;
-        memcpy(&u, a + (i * k + p) * 2, 2), memcpy(&v, b + (p * n + j) * 2, 2);
+        memcpy(&u, a + i * row + p * 2, 2), memcpy(&v, b + (p * n + j) * 2, 2);
         sum += bf16_to_f32(u) * bf16_to_f32(v);
       }
       sum = fresh ? sum : sum + x;
@@ -163,7 +164,8 @@ static void test_gemm(void **unused) {
   static const int ms[] = {1, 16, 33, 64}, ks[] = {0, 16, 64, 128, 1300};
   for (int i = 0; i < 4; i++)
     for (int k = 0; k < 5; k++)
-      for (int turn = 0; turn < 8; turn++) one_gemm(ms[i], turn & 1 ? 32 : 64, ks[k], turn >> 1 & 1, turn >> 2);
+      for (int turn = 0; turn < 16; turn++)
+        one_gemm(ms[i], turn & 1 ? 32 : 64, ks[k], turn >> 1 & 1, turn >> 2 & 1, turn >> 3);
 }
 
 #else

@@ -105,14 +105,14 @@ DOT_TEST(fp8e5b16, DT_F8E5B16, DT_F32, float, void, , NULL)
 DOT_TEST(i8, DT_I8, DT_I32, int32_t, void, , NULL)
 
 /* Operands packed in pieces of k, or rows of a read where they lie; every shape that a loop of products may have; added
- * to what is there, or in its place. */
+ * to what is there, or in its place. Rows at a distance of 64 KiB go through the panels 24 or 32 at a time. */
 #define GEMM_TEST(T, in, out, ctype) \
   static void test_gemm_##T(void **unused) { \
     (void)unused; \
     static const int ms[] = {1, 16, 33, 64}, ns[] = {32, 64}, ks[] = {16, 64, 1300}; \
     for (int i = 0; i < 24; i++) { \
       int m = ms[i % 4], n = ns[i / 4 % 2], k = ks[i / 8], piece = k < 64 ? 8 : 4 * (k / 16); \
-      int64_t bytes = dtype_bytes(in), rows_apart = (int64_t)k * ND_GEMM_A_##T + 64, \
+      int64_t bytes = dtype_bytes(in), rows_apart = i / 4 % 2 ? 64 << 10 : (int64_t)k * ND_GEMM_A_##T + 64, \
               apart = ((int64_t)k * ND_GEMM_W_##T * ND_GEMM_B_##T + 63) / 64 * 64; \
       for (int turn = 0; turn < 2 + 2 * ND_GEMM_RAW_##T; turn++) { \
         int fresh = turn % 2, raw = turn / 2; \
@@ -142,6 +142,18 @@ GEMM_TEST(f64, DT_F64, DT_F64, double)
 GEMM_TEST(i32, DT_I32, DT_I32, int32_t)
 GEMM_TEST(bf16, DT_BF16, DT_F32, float)
 GEMM_TEST(i8, DT_I8, DT_I32, int32_t)
+
+/* Six rows of a to a set of a cache of 2048 sets, in whole blocks. */
+static void test_gemm_rows(void **unused) {
+  (void)unused;
+  static const int64_t aparts[][2] = {{1 << 20, 24},  {128 << 10, 24}, {32 << 10, 24}, {16 << 10, 48},
+                                      {48 << 10, 48}, {8192, 96},      {-8192, 96},    {4096, 192}};
+  for (size_t i = 0; i < sizeof aparts / sizeof *aparts; i++)
+    assert_int_equal(nd_gemm_rows_at(aparts[i][0], 24), aparts[i][1]);
+  assert_int_equal(nd_gemm_rows_at(32 << 10, 32), 32);
+  assert_int_equal(nd_gemm_rows_at(16 << 10, 32), 64);
+  assert_true(nd_gemm_rows_at(16384 + 64, 24) > 8192 && nd_gemm_rows_at(0, 24) > 8192);
+}
 
 /* What was packed is found again by the same keys, and only if it was packed whole. */
 static void test_gemm_held(void **unused) {
@@ -466,8 +478,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ROW(dot_f32) ROW(dot_f64) ROW(dot_i32) ROW(dot_f16) ROW(dot_bf16) ROW(dot_fp8e5) ROW(dot_fp8e4nv)
           ROW(dot_fp8e4b15) ROW(dot_fp8e4b8) ROW(dot_fp8e5b16) ROW(dot_i8) ROW(dot_i8_extremes) ROW(dot_special)
-              ROW(gemm_f32) ROW(gemm_f64) ROW(gemm_i32) ROW(gemm_bf16) ROW(gemm_i8) ROW(gemm_held) SORTS(SORT_ROW)
-                  ROW(histogram) ROW(transpose_1) ROW(transpose_2) ROW(transpose_4) ROW(transpose_8) ROW(copy)
-                      ROW(atomic_threads) ROW(atomic_values) ROW(print)};
+              ROW(gemm_f32) ROW(gemm_f64) ROW(gemm_i32) ROW(gemm_bf16) ROW(gemm_i8) ROW(gemm_rows) ROW(gemm_held)
+                  SORTS(SORT_ROW) ROW(histogram) ROW(transpose_1) ROW(transpose_2) ROW(transpose_4) ROW(transpose_8)
+                      ROW(copy) ROW(atomic_threads) ROW(atomic_values) ROW(print)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
