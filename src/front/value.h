@@ -225,6 +225,7 @@ typedef struct FrontHooks {
   Py *(*library_lookup)(Front *fr, const char *library, const char *attr);
   Py *(*python_name)(Front *fr, const char *name, bool host);
   const char *(*library_path)(Front *fr, const char *path);
+  const char *(*library_near)(Front *fr, const char *path);
   Py *(*library_call)(Front *fr, const Builtin *b, Py *self, const Call *call);
   /* for python/: kernel/expr.c, kernel/kernel.c */
   Py *(*attribute)(Front *fr, Span at, Py *x, const char *attr);
@@ -266,6 +267,7 @@ Py *sem_cast(Front *fr, Span at, Py *x, const Type *to_elem, int rounding, bool 
 Py *sem_subscript(Front *fr, Span at, Py *tensor, Py *index);
 /* of TENSOR, TYPE, BLOCK_PTR, DESC: .dtype .shape .T, methods (a bound BUILTIN); NULL when there is none */
 Py *sem_attribute(Front *fr, Span at, Py *x, const char *attr);
+const char *const *sem_type_attributes(Front *fr); /* the names of a dtype's attributes, for nearest_name */
 Py *sem_type_of(Front *fr, Py *x); /* its `.type`: a dtype, or an object for tuples, descriptors and constexprs */
 Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *shape);
 void sem_broadcast_pair(Front *fr, Span at, Value **a, Value **b);
@@ -306,5 +308,8 @@ const char *builtin_library(Front *fr, const char *path);
 Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call); /* binds and calls */
 /* All names of a library for nearest_name, NULL-terminated. */
 const char *const *builtin_names(Front *fr, const char *library);
+/* Of a dotted path that nobody knows, whose start names a library: the name there that is nearest to what follows it;
+ * NULL: none is near. */
+const char *builtin_near(Front *fr, const char *path);
 
 #endif

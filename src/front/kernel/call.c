@@ -56,8 +56,11 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
       diag_fail_hint(fr->cx, call->span,
                      "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants",
                      "%s is Python's; a kernel can only call @triton.jit functions", callee->host.what);
-    case PY_UNKNOWN:
-      diag_fail(fr->cx, call->span, "%s is not known here and cannot be called in a kernel", callee->library);
+    case PY_UNKNOWN: {
+      const char *near = builtin_near(fr, callee->library);
+      diag_fail_hint(fr->cx, call->span, near ? arena_printf(fr->cx->arena, "did you mean `%s`?", near) : NULL,
+                     "%s is not known here and cannot be called in a kernel", callee->library);
+    }
     default:
       diag_fail(fr->cx, call->span, "'%s' object is not callable: it is %s", py_class_name(callee),
                 py_describe(fr, callee));

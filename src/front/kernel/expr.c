@@ -40,8 +40,10 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
           "Cannot access global variable %s from within @jit'ed function: it is a class, and no tl.constexpr", name);
     case PY_UNKNOWN: {
       bool module = !strncmp(v->library, "module ", 7);
+      const char *near = builtin_near(fr, v->library);
       diag_fail_hint(diag_as(cx, ERROR_NAME), at,
-                     module && strstr(v->library, "without a name") ? "the import names what is not in that file"
+                     near ? arena_printf(cx->arena, "did you mean `%s`?", near)
+                     : module && strstr(v->library, "without a name") ? "the import names what is not in that file"
                      : module ? "put the file where the import finds it, beside this one or above it"
                               : "a kernel needs values that do not depend on the machine or on what runs around it",
                      "`%s` comes from %s", name,
@@ -223,6 +225,7 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
       if (!near) near = nearest_name(attr, builtin_names(fr, "triton.language"));
       break;
     }
+    case PY_TYPE: near = nearest_name(attr, sem_type_attributes(fr)); break;
     case PY_MODULE: {
       Py *list = py_list(fr, 0, NULL);
       namespace_names(fr, x->module->globals, list);
@@ -253,7 +256,7 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
     case PY_NONE: hint = "test `is not None` first"; break;
     default: near = nearest_name(attr, py_method_names(x)); break;
   }
-  if (near) hint = arena_printf(cx->arena, "did you mean `%s`?", near);
+  if (near && strcmp(near, attr)) hint = arena_printf(cx->arena, "did you mean `%s`?", near);
   const char *text = no_attribute(fr, x, attr);
   if (hint) diag_fail_hint(cx, at, hint, "%s", text);
   diag_fail(cx, at, "%s", text);
@@ -273,8 +276,11 @@ static Py *eval_attribute(Front *fr, Node *n) {
     v = front_attribute(fr, core_span(fr, n), py_tensor(fr, sem_to_value(fr, core_span(fr, n), x, "a number")),
                         n->Attribute.attr);
   if (!v) fail_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
-  if (v->kind == PY_UNKNOWN)
-    diag_fail(fr->cx, core_span(fr, n), "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
+  if (v->kind == PY_UNKNOWN) {
+    const char *near = builtin_near(fr, v->library);
+    diag_fail_hint(fr->cx, core_span(fr, n), near ? arena_printf(fr->cx->arena, "did you mean `%s`?", near) : NULL,
+                   "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
+  }
   return v;
 }
 

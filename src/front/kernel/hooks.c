@@ -6,6 +6,7 @@ const FrontHooks front_hooks = {
     .library_lookup = builtin_lookup,
     .python_name = builtin_python,
     .library_path = builtin_library,
+    .library_near = builtin_near,
     .library_call = builtin_call,
     .attribute = front_attribute,
     .call_function = core_call_function,

@@ -325,6 +325,18 @@ Py *lib_member(Front *fr, const char *library, const char *attr, Py *self) {
 
 /* ---- names, for messages and for the table ----------------------------------------------------------------------- */
 
+typedef VEC(const char *) BuiltinNames;
+
+/* The modules right below `path`. */
+static void add_modules(Front *fr, const char *path, BuiltinNames *names) {
+  size_t n = strlen(path);
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+    const char *below = aliases[i].path + n + 1;
+    if (strncmp(aliases[i].path, path, n) || aliases[i].path[n] != '.' || strchr(below, '.')) continue;
+    vec_push(fr->cx->arena, names, below);
+  }
+}
+
 const char *const *builtin_names(Front *fr, const char *library) {
   const char *path = builtin_library(fr, library);
   if (!path) path = library;
@@ -336,7 +348,7 @@ const char *const *builtin_names(Front *fr, const char *library) {
   else if (!strcmp(path, HELPERS)) want[0] = "helpers";
   else if (!strcmp(path, "triton.language.extra.cuda")) want[0] = "tl.extra.cuda";
   else want[0] = path;
-  VEC(const char *) names = {0};
+  BuiltinNames names = {0};
   for (int t = 0; t < TABLE_COUNT; t++)
     for (const Builtin *b = table_at(t); b->name; b++)
       if ((!strcmp(b->library, want[0]) || (want[1] && !strcmp(b->library, want[1]))) &&
@@ -346,10 +358,23 @@ const char *const *builtin_names(Front *fr, const char *library) {
     for (size_t i = 0; i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
       vec_push(fr->cx->arena, &names, tl_dtypes[i].name);
     vec_push(fr->cx->arena, &names, "constexpr");
-    vec_push(fr->cx->arena, &names, "math");
   }
+  add_modules(fr, path, &names);
   vec_push(fr->cx->arena, &names, NULL);
   return names.at;
+}
+
+const char *builtin_near(Front *fr, const char *path) {
+  size_t most = 0; /* of path, what names a module */
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+    size_t n = strlen(aliases[i].path);
+    if (n > most && !strncmp(aliases[i].path, path, n) && path[n] == '.') most = n;
+  }
+  if (!most) return NULL;
+  const char *name = path + most + 1, *module = arena_strndup(fr->cx->arena, path, most);
+  name = arena_strndup(fr->cx->arena, name, strcspn(name, ".("));
+  const char *near = nearest_name(name, builtin_names(fr, module));
+  return near && strcmp(near, name) ? near : NULL;
 }
 
 /* What is not a function: constants and types of triton.language, and attributes. */

@@ -30,6 +30,31 @@ static Py *tensor_attribute(Front *fr, Span at, Py *x, const char *attr) {
   return lib_member(fr, "tensor", attr, x);
 }
 
+const char *const *sem_type_attributes(Front *fr) {
+  static const char *const own[] = {"scalar",
+                                    "element_ty",
+                                    "shape",
+                                    "numel",
+                                    "nbytes",
+                                    "name",
+                                    "itemsize",
+                                    "const",
+                                    "int_bitwidth",
+                                    "primitive_bitwidth",
+                                    "int_signedness",
+                                    "address_space",
+                                    "fp_mantissa_width",
+                                    "exponent_bias"};
+  enum { OWN = sizeof own / sizeof *own };
+  const char *const *tests = builtin_names(fr, "dtype");
+  int n = 0;
+  while (tests[n]) n++;
+  const char **all = NEW_N(fr->cx->arena, const char *, OWN + n + 1);
+  memcpy(all, own, sizeof own);
+  memcpy(all + OWN, tests, (size_t)n * sizeof *tests);
+  return all;
+}
+
 static const char *signedness(Dtype d) { return dtype_is_signed(d) ? "SIGNED" : "UNSIGNED"; }
 
 static Py *type_attribute(Front *fr, Py *x, const char *attr) {

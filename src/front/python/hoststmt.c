@@ -313,6 +313,7 @@ Py *host_call(Front *fr, Py *callee, const Call *call) {
       Py *v = host_library_call(fr, callee->library, call, &known);
       return known ? v : strchr(callee->library, ' ') ? callee : py_unknown(fr, "%s()", callee->library);
     }
+    case PY_LIBRARY: return py_unknown(fr, "%s()", callee->library);
     default: break;
   }
   return py_unknown(fr, "the result of %s", py_describe(fr, callee));

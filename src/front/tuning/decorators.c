@@ -121,10 +121,13 @@ static NORETURN void fail_eval(Context *cx, Node *e, Front *fr, Py *v, int n, co
     if (what[0] == '\'') {
       const char *name = arena_strndup(cx->arena, what + 1, strcspn(what + 1, "'")); /* of what is called, too */
       what = arena_printf(cx->arena, "'%s'", name);
-      const char **known = NEW_N(cx->arena, const char *, n + 5);
+      static const char *const always[] = {"cdiv", "next_power_of_2", "min", "max", "math", "triton", "tl"};
+      const char **known = NEW_N(cx->arena, const char *, n + 8);
       for (int i = 0; i < n; i++) known[i] = names[i];
-      known[n] = "cdiv", known[n + 1] = "next_power_of_2", known[n + 2] = "min", known[n + 3] = "max";
+      memcpy(known + n, always, sizeof always);
       near = nearest_name(name, known);
+    } else {
+      near = front_hooks.library_near(fr, what);
     }
     if (near) diag_fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", what);
     diag_fail(cx, e->span, "%s is not known", what);
