@@ -93,6 +93,7 @@ struct Py {
   bool
       is_python; /* a tuple of Python's own in a constexpr: it is read and passed on, but neither assigned nor spread */
   bool is_returned; /* a number that a jit function returned: it has a tensor's attributes, too, as in Triton 3.6 */
+  bool is_default;  /* an argument of a library function that nobody gave */
   union {
     PyInt i; /* BOOL, INT */
     double f;

@@ -27,12 +27,14 @@ int front_dot_precision(const char *name) {
   return -1;
 }
 
+/* A None that is written is Triton's constexpr(None), which counts as given, and as false. */
 static DotPrecision read_precision(Front *fr, const Builtin *b, Span at, const Py *precision, const Py *allow_tf32) {
-  if (!lib_none(precision) && !lib_none(allow_tf32))
-    lib_refuse(fr, at, NULL, "Only one of input_precision and allow_tf32 can be specified");
+  if (!precision->is_default && !allow_tf32->is_default)
+    lib_refuse(fr, at, "leave one of them out, also where it is None",
+               "Only one of input_precision and allow_tf32 can be specified");
   const char *usual = fr->options->dot_precision ? fr->options->dot_precision : "tf32";
-  if (lib_none(precision) && lib_none(allow_tf32)) return (DotPrecision)front_dot_precision(usual);
-  if (lib_none(precision)) return lib_truth(allow_tf32) ? PRECISION_TF32 : PRECISION_IEEE;
+  if (!allow_tf32->is_default) return lib_truth(allow_tf32) ? PRECISION_TF32 : PRECISION_IEEE;
+  if (lib_none(precision)) return (DotPrecision)front_dot_precision(usual);
   const char *s = lib_str(fr, at, b, "input_precision", precision);
   int found = front_dot_precision(s);
   if (found >= 0) return (DotPrecision)found;

@@ -213,17 +213,25 @@ static Py *with_index(Front *fr, const Builtin *b, Span at, Py *input, const Py 
       fr, 2, (Py *[]){py_tensor(fr, finish_line(fr, &l, op->out[0])), py_tensor(fr, finish_line(fr, &l, op->out[1]))});
 }
 
+/* Of equal elements the first is taken, which is right whatever is asked for. It may be known at run time alone. */
+static void check_tie_break(Front *fr, const Builtin *b, Span at, const char *name, Py *p) {
+  if (p->kind == PY_TENSOR && !p->is_constexpr) sem_condition(fr, at, p);
+  else lib_condition(fr, at, b, name, p);
+}
+
 static Py *call_max_min(Front *fr, const Builtin *b, Span at, Py **args) {
   bool max = !strcmp(b->name, "max");
-  lib_condition(fr, at, b, "return_indices_tie_break_left", args[3]);
-  if (lib_condition(fr, at, b, "return_indices", args[2])) return with_index(fr, b, at, args[0], args[1], args[4], max);
+  if (lib_condition(fr, at, b, "return_indices", args[2])) {
+    check_tie_break(fr, b, at, "return_indices_tie_break_left", args[3]);
+    return with_index(fr, b, at, args[0], args[1], args[4], max);
+  }
   Value *x = widen_for_max(fr, at, number_block(fr, b, at, "input", args[0]));
   Line l = read_line(fr, b, at, 1, &x, args[1], args[4]);
   return py_tensor(fr, finish_line(fr, &l, lib_reduce_with(fr, x, l.axis, max ? COMBINE_MAX : COMBINE_MIN)));
 }
 
 static Py *call_argmax_argmin(Front *fr, const Builtin *b, Span at, Py **args) {
-  lib_condition(fr, at, b, "tie_break_left", args[2]);
+  check_tie_break(fr, b, at, "tie_break_left", args[2]);
   return with_index(fr, b, at, args[0], args[1], args[3], !strcmp(b->name, "argmax"))->tuple.at[1];
 }
 

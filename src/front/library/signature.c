@@ -134,7 +134,8 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
       continue;
     }
     args[i] = default_value(fr, &params[i]);
-    if (!args[i]) vec_push(fr->cx->arena, &missing, params[i].name);
+    if (args[i]) args[i]->is_default = true;
+    else vec_push(fr->cx->arena, &missing, params[i].name);
   }
   if (missing.n)
     lib_refuse(fr, call->span, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature), "%s",

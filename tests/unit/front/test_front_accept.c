@@ -102,6 +102,10 @@ static void what_counts_as_a_bool(void **state) {
       "tl.static_assert(tl.core.get_int_dtype(32, tl.float32) == tl.int32)",
       "tl.static_assert(tl.core.get_int_dtype(32, '') == tl.uint32)",
       "v = tl.sort(tl.arange(0, 16), descending=1)",
+      "v = tl.argmax(tl.arange(0, 16), 0, tie_break_left=n > 3)",
+      "v = tl.argmin(tl.arange(0, 16), 0, tie_break_left=f)",
+      "v = tl.max(tl.arange(0, 16), 0, return_indices=True, return_indices_tie_break_left=x)",
+      "v = tl.min(tl.arange(0, 16), 0, return_indices_tie_break_left=tl.arange(0, 16))",
       "if n > 3:\n    tl.assume(False)",
   };
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) body_is_taken(taken[i]);
@@ -117,6 +121,37 @@ static void what_counts_as_a_bool(void **state) {
   };
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
     body_is_refused("v = ", refused[i][0], "", refused[i][1]);
+}
+
+/* A None that is written is given, and false: allow_tf32=None asks for f32's precision. */
+static void precisions_of_dots(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments;
+    bool ieee;
+  } rows[] = {{"", false},
+              {", allow_tf32=True", false},
+              {", allow_tf32=False", true},
+              {", allow_tf32=None", true},
+              {", input_precision=None", false},
+              {", input_precision='tf32'", false},
+              {", input_precision='ieee'", true}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[4000];
+    snprintf(text, sizeof text,
+             FILE_HEAD "    at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]\n"
+                       "    a = tl.load(x + at)\n"
+                       "    tl.store(x + at, tl.dot(a, a%s))\n",
+             rows[i].arguments);
+    Kit k = kit_compile(text);
+    if (!k.c) fail_msg("refused:\n%s\n%s", text, k.messages);
+    Buf b = {0};
+    tile_print(&b, k.c->func, 0);
+    assert_non_null(strstr(b.at, "= dot "));
+    assert_int_equal(strstr(b.at, "{precision=ieee}") != NULL, rows[i].ieee);
+    buf_destroy(&b);
+    kit_free(&k);
+  }
 }
 
 /* Triton's tuples compare as lists, up to the first items that differ. */
@@ -289,6 +324,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_and_types_of_constexprs),
       cmocka_unit_test(what_counts_as_a_bool),
+      cmocka_unit_test(precisions_of_dots),
       cmocka_unit_test(tuples_are_compared_as_lists),
       cmocka_unit_test(functions_as_constexprs),
       cmocka_unit_test(private_names),
