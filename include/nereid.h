@@ -726,6 +726,7 @@ typedef struct nereid_tensor_info {
   int64_t shape[NEREID_MAX_DIMS];
   bool is_written;        /* an input that a run gives another value */
   bool is_state;          /* an input that an optimizer keeps: zeros before the first step */
+  bool is_complex;        /* complex numbers: its last dim, of 2, has the real and the imaginary part */
   nereid_dtype narrowest; /* of the floats on the way to it: what its accuracy depends on */
   uint64_t reserved[4];
 } nereid_tensor_info;
@@ -768,7 +769,9 @@ typedef struct nereid_fuse_options {
   const nereid_device *device;
   nereid_fuse_products products;
   nereid_fuse_layouts layouts;
-  uint64_t reserved[7];
+  /* "x,w": tensors of `inputs` that are complex numbers; their last dim, of 2, has the parts. NULL: none. */
+  const char *complex_inputs;
+  uint64_t reserved[6];
 } nereid_fuse_options;
 /* Reads FUNCTION (NULL: the only one, or `forward`) of a file and plans its kernels. Parameters whose annotation says
  * "f32[64, 1000]" need no input. options may be NULL. */
@@ -1453,6 +1456,11 @@ typedef struct nereid_array {
   void *data; /* malloc'ed */
 } nereid_array;
 NEREID_API nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error **error);
+/* Complex numbers (c8, c16), too, as pairs of f32 or f64: *is_complex, and after its dims a has one of 2. */
+NEREID_API nereid_status nereid_npy_read_pairs(const char *path, nereid_array *out, bool *is_complex,
+                                               nereid_error **error);
+/* Such pairs, as complex numbers. */
+NEREID_API nereid_status nereid_npy_write_pairs(const char *path, const nereid_array *a, nereid_error **error);
 /* Written whole or not at all. bf16 and fp8 are written as their bits (u2, u1). */
 NEREID_API nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_error **error);
 /* The tensor `name` of a .safetensors file. NEREID_BAD_ARGUMENT: it has none of that name; NEREID_BAD_FILE: it is no

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 from . import _devices, _native
-from ._partition import (COPY, Group, Refused, Rules, _SEED, _hints, expression, is_size, is_tensor, levels, order_of,
+from ._partition import (COPY, Group, Refused, Rules, _SEED, _hints, expression, is_lazy, is_size, is_tensor, levels, order_of,
                          repeated, symbols_in)
 
 MOST_SHAPES = 64  # programs of one group whose sizes the reader's polynomials cannot express
@@ -94,6 +94,7 @@ class _Kernels:
     def __init__(self, group, shared):
         self.group, self.programs, self.shared = group, {}, shared
         self.dense = [order_of(n.meta["val"]) is not None for n in group.inputs]
+        self.lazy = [is_lazy(n.meta["val"]) for n in group.inputs]
         hints = {}
         for n in group.nodes + group.inputs:
             for v in _symints(n):
@@ -138,8 +139,8 @@ class _Kernels:
         program = self.program or self._for(sizes)
         back = []
         for i, dense in enumerate(self.dense):
-            if not dense:
-                copy = inputs[i].contiguous()
+            if not dense or self.lazy[i]:
+                copy = inputs[i].resolve_conj().resolve_neg().contiguous()
                 if self.group.inputs[i] in self.group.written:
                     back.append((inputs[i], copy))
                 inputs[i] = copy

@@ -12,7 +12,8 @@ import operator
 import torch
 
 TYPES = {torch.bool: "i1", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
-         torch.uint8: "u8", torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
+         torch.uint8: "u8", torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
+         torch.complex64: "c64", torch.complex128: "c128"}
 COPY = torch.ops.aten.copy_.default
 _aten = torch.ops.aten
 _VIEWS = {_aten.permute.default, _aten.view.default, _aten.expand.default, _aten.t.default, _aten.transpose.int,
@@ -82,6 +83,11 @@ def order_of(val):
         return list(range(len(shape)))
     rest = [d for d in range(len(shape)) if d not in dims]
     return rest + dims
+
+
+def is_lazy(val):
+    """Whether its memory holds the conjugates, or the negatives, of its values."""
+    return val.is_conj() or val.is_neg()
 
 
 def repeated(val):
@@ -217,6 +223,8 @@ class Group:
         if at is n or at in self.rules.written or not is_tensor(at):
             return None
         root, val = at.meta["val"], n.meta["val"]
+        if at not in inside and is_lazy(root):
+            return None
         if root.dtype != val.dtype or root.device != val.device or root.untyped_storage() is None:
             return None
         if at in inside and (order_of(root) is None or repeated(root) or

@@ -147,6 +147,15 @@ const char *array_read_npy(Array *a, const char *path, nereid_error **err) {
   return NULL;
 }
 
+const char *array_read_npy_pairs(Array *a, const char *path, nereid_error **err) {
+  nereid_array in;
+  bool is_complex;
+  if (nereid_npy_read_pairs(path, &in, &is_complex, err)) return "";
+  take(a, in);
+  a->is_complex = is_complex;
+  return NULL;
+}
+
 nereid_status array_read_safetensors(Array *a, const char *path, const char *name, nereid_error **err) {
   nereid_array in;
   nereid_status status = nereid_safetensors_read(path, name, &in, err);
@@ -162,7 +171,8 @@ int array_write_npy(const Array *a, const char *path, nereid_error **err) {
   memcpy(out.shape, a->shape, sizeof out.shape);
   for (int64_t i = 0; i < count; i++)
     memcpy((char *)out.data + i * item, (char *)a->data + array_offset(a, i) * item, (size_t)item);
-  int failed = nereid_npy_write(path, &out, err) != NEREID_OK;
+  nereid_status status = a->is_complex ? nereid_npy_write_pairs(path, &out, err) : nereid_npy_write(path, &out, err);
+  int failed = status != NEREID_OK;
   free(out.data);
   return failed;
 }

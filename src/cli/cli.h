@@ -65,6 +65,7 @@ typedef struct Array {
   int64_t bytes;                /* from the first to the end of the last element */
   void *data;                   /* malloc'ed */
   bool is_stand_in;             /* data is an address alone */
+  bool is_complex;              /* the last dim, of 2, has real and imaginary part */
 } Array;
 enum { MAX_DIMS = 8 };
 
@@ -90,6 +91,8 @@ int64_t array_count(const Array *a);                  /* elements by shape */
 int64_t array_offset(const Array *a, int64_t linear); /* of the linear-th element (row-major), in elements */
 double array_get(const Array *a, int64_t linear);
 const char *array_read_npy(Array *a, const char *path, nereid_error **err); /* NULL, or "" with err set */
+/* Of complex numbers, too. */
+const char *array_read_npy_pairs(Array *a, const char *path, nereid_error **err);
 /* 0 on success; strided arrays are packed */
 /* A tensor of a .safetensors file. */
 nereid_status array_read_safetensors(Array *a, const char *path, const char *name, nereid_error **err);
@@ -146,6 +149,7 @@ typedef struct Launch {
   bool shapes_only;      /* inspect: arrays are not filled, only a stand-in address is given */
   bool fills_integers;   /* ... but those of integers are, up to some size */
   bool repeats_data;     /* bench: large random arrays repeat a part */
+  bool takes_complex;    /* fuse: arrays of complex numbers */
   struct Launch *before; /* bench: of the same case, for ARG=same:NAME */
 } Launch;
 

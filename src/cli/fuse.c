@@ -14,6 +14,9 @@ typedef struct Fuse {
   const char *function, *device, *folder, *results, *weights, *plot, *grad;
   Launch launch; /* its arguments and seed */
   nereid_fuse_input *said;
+  Buf complex_inputs; /* their names, "x,w" */
+  char **made;        /* specs that were written anew */
+  int made_count;
   bool eager, no_online, check, explain, graph, json;
   nereid_fusion *fusion;
   nereid_device *opened; /* for which it was planned, and on which it runs */
@@ -98,7 +101,8 @@ static int parse(Fuse *f, int argc, char **argv) {
   f->launch.verb = &verb_fuse;
   f->launch.args = calloc((size_t)argc + 1, sizeof *f->launch.args);
   f->said = calloc((size_t)argc + 1, sizeof *f->said);
-  if (!f->launch.args || !f->said) return report_error(NULL);
+  f->made = calloc((size_t)argc + 1, sizeof *f->made);
+  if (!f->launch.args || !f->said || !f->made) return report_error(NULL);
   for (int i = 1; i < argc;) {
     char *equals = strchr(argv[i], '=');
     int took = argv[i][0] == '-' ? option(f, argc - i, argv + i) : 1;
@@ -124,14 +128,35 @@ static int parse(Fuse *f, int argc, char **argv) {
   return 0;
 }
 
+/* randn:c64[4,5] is randn:f32[4,5,2], of complex numbers. */
+static bool split_complex(LaunchArg *a) {
+  const char *type = strstr(a->spec, ":c64["), *close = type ? strrchr(type, ']') : NULL;
+  bool wide = false;
+  if (!type) {
+    type = strstr(a->spec, ":c128[");
+    close = type ? strrchr(type, ']') : NULL;
+    wide = true;
+  }
+  if (!close || *a->spec == '@') return false;
+  const char *open = strchr(type, '[');
+  a->spec = format_string("%.*s:%s%.*s%s2%s", (int)(type - a->spec), a->spec, wide ? "f64" : "f32", (int)(close - open),
+                          open, close > open + 1 ? "," : "", close);
+  return true;
+}
+
 static int make_inputs(Fuse *f) { /* of the command line */
   int n = f->launch.arg_count;
+  f->launch.takes_complex = true;
   for (int i = 0; i < n; i++) {
     LaunchArg *a = &f->launch.args[i];
     f->said[i] = (nereid_fuse_input){.name = a->name, .text = a->spec};
     if (!is_array_spec(a->spec)) continue;
+    bool is_complex = split_complex(a);
+    if (is_complex) f->made[f->made_count++] = (char *)a->spec;
     int status = launch_make_array(&f->launch, a);
     if (status) return status;
+    a->array.is_complex |= is_complex;
+    if (a->array.is_complex) buf_printf(&f->complex_inputs, "%s%s", f->complex_inputs.at ? "," : "", a->name);
     f->said[i].text = NULL;
     f->said[i].dtype = a->array.dtype;
     f->said[i].rank = a->array.rank;
@@ -177,7 +202,7 @@ static int fill(Fuse *f, int i) {
   for (int k = 0; k < f->launch.arg_count; k++) {
     LaunchArg *a = &f->launch.args[k];
     if (strcmp(a->name, t.name) || !a->is_array) continue;
-    bool fits = a->array.rank == t.rank && a->array.dtype == t.dtype;
+    bool fits = a->array.rank == t.rank && a->array.dtype == t.dtype && a->array.is_complex == t.is_complex;
     for (int d = 0; fits && d < t.rank; d++) fits = a->array.shape[d] == t.shape[d];
     if (!fits) return usage_error(&verb_fuse, "%s=%s: the program has another type or shape for it", a->name, a->spec);
     f->inputs[i] = a->array;
@@ -199,6 +224,7 @@ static int fill(Fuse *f, int i) {
                                                               : FILL_RANDN,
                                                    0, whole ? 2 : 0, &r);
   if (!why && !whole && !t.is_state) scale(&f->inputs[i]);
+  f->inputs[i].is_complex = t.is_complex;
   return why ? usage_error(&verb_fuse, "the input %s %s", t.name, why) : 0;
 }
 
@@ -226,6 +252,7 @@ static int make_arrays(Fuse *f) {
                           ? "has more than eight dimensions"
                           : array_make(&f->outputs[i], t.dtype, t.rank, t.shape, NULL, FILL_ZEROS, 0, 0, NULL);
     if (why) return usage_error(&verb_fuse, "output %d %s", i, why);
+    f->outputs[i].is_complex = t.is_complex;
   }
   return 0;
 }
@@ -457,6 +484,7 @@ static int run(int argc, char **argv) {
                                    .no_online = f.no_online,
                                    .seed = f.launch.seed,
                                    .grad = f.grad,
+                                   .complex_inputs = f.complex_inputs.at,
                                    .device = f.opened,
                                    .products = (nereid_fuse_products)f.products,
                                    .layouts = (nereid_fuse_layouts)f.layouts};
@@ -479,6 +507,9 @@ static int run(int argc, char **argv) {
   free(f.out);
   free(f.wanted);
   free(f.written);
+  for (int i = 0; i < f.made_count; i++) free(f.made[i]);
+  free(f.made);
+  buf_destroy(&f.complex_inputs);
   free(f.said);
   free(f.launch.args);
   return status;

@@ -308,7 +308,9 @@ static int parse_file(Launch *l, LaunchArg *a, const char *spec) {
   bool retype = colon && nereid_dtype_parse(colon + 1, &t);
   if (retype) *colon = 0;
   nereid_error *err = NULL;
-  if (!path || array_read_npy(&a->array, path, &err)) return free(path), report_error(err);
+  const char *(*read)(Array *, const char *, nereid_error **) =
+      l->takes_complex ? array_read_npy_pairs : array_read_npy;
+  if (!path || read(&a->array, path, &err)) return free(path), report_error(err);
   free(path);
   a->is_array = true;
   if (!retype) return 0;

@@ -58,6 +58,13 @@ static void close_unused(nereid_fusion *f) {
   f->dnn = dnn ? f->dnn : NULL;
 }
 
+static bool is_in(const char *names, const char *name) { /* "x,w" */
+  size_t n = strlen(name);
+  for (const char *s = names; s && *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
+    if (strcspn(s, ",") == n && !memcmp(s, name, n)) return true;
+  return false;
+}
+
 static void read(nereid_fusion *f, const char *path, const char *graph_text, const char *function,
                  const nereid_fuse_input *inputs, int n, const nereid_fuse_options *o) {
   Context *cx = f->cx;
@@ -68,6 +75,7 @@ static void read(nereid_fusion *f, const char *path, const char *graph_text, con
     in[i] = (ReadInput){inputs[i].name, !inputs[i].text, (Dtype)inputs[i].dtype, inputs[i].rank, {0}, inputs[i].text};
     if (inputs[i].rank < 0 || inputs[i].rank > GRAPH_MAX_RANK)
       diag_fail(cx, (Span){0}, "an array of %d dims", inputs[i].rank);
+    in[i].is_complex = in[i].is_tensor && is_in(o ? o->complex_inputs : NULL, in[i].name);
     memcpy(in[i].shape, inputs[i].shape, sizeof(int64_t) * (size_t)inputs[i].rank);
   }
   size_t length = strlen(path);
@@ -144,6 +152,7 @@ static nereid_tensor_info info_of(const nereid_fusion *f, const Tensor *t) {
   if (!t) return (nereid_tensor_info){.rank = -1};
   nereid_tensor_info info = {.name = t->name, .dtype = (nereid_dtype)t->dtype, .rank = t->rank};
   info.is_state = t->op == GRAPH_INPUT && t->is_state;
+  info.is_complex = t->op == GRAPH_INPUT && t->is_complex;
   info.narrowest = (nereid_dtype)f->narrowest[t->id];
   for (int d = 0; d < t->rank; d++)
     if (!size_value(t->size[d], f->symbols, &info.shape[d])) info.shape[d] = -1;
@@ -162,6 +171,7 @@ nereid_tensor_info nereid_fusion_input(const nereid_fusion *f, int i) { return i
 nereid_tensor_info nereid_fusion_output(const nereid_fusion *f, int i) {
   nereid_tensor_info info = info_of(f, f->g->outputs.at[i]);
   info.name = graph_output_name(f->g, i);
+  info.is_complex = graph_is_complex_output(f->g, i);
   return info;
 }
 

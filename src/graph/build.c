@@ -60,6 +60,11 @@ void graph_name_output(Graph *g, int i, const char *name) {
   g->output_names.at[i] = name;
 }
 
+void graph_complex_output(Graph *g, int i) {
+  while (g->complex_outputs.n <= i) vec_push(g->cx->arena, &g->complex_outputs, false);
+  g->complex_outputs.at[i] = true;
+}
+
 const char *graph_output_name(const Graph *g, int i) {
   const char *own = i < g->output_names.n ? g->output_names.at[i] : NULL;
   return own || !g->outputs.at[i] ? own : g->outputs.at[i]->name;

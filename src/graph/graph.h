@@ -151,7 +151,7 @@ struct Tensor {
         int64_t dim, kind, start, stream, word, block, run, tf32, is_state; /* is_state: of an input */
       };
       union {
-        int64_t step, mode, descending, kept, part;
+        int64_t step, mode, descending, kept, part, is_complex; /* is_complex: of an input of pairs */
       };
       union {
         int64_t window, groups;
@@ -195,6 +195,7 @@ struct Graph {
   VEC(Tensor *) inputs;
   VEC(Tensor *) outputs;          /* an entry is NULL where the program returns None */
   VEC(const char *) output_names; /* by output; NULL or not there: its tensor's */
+  VEC(bool) complex_outputs;      /* by output: pairs of complex numbers; not there: none */
   VEC(GraphWrite) writes;
   VEC(const Symbol *) symbols;
   Map *symbol_map, *sizes; /* name -> Symbol; text -> Size that has symbols */
@@ -263,6 +264,10 @@ Tensor *graph_convolution(Graph *g, const Tensor *like, int n, Tensor *const *in
 bool graph_same_shape(const Tensor *a, const Tensor *b);
 void graph_name_output(Graph *g, int i, const char *name);
 const char *graph_output_name(const Graph *g, int i); /* or NULL */
+void graph_complex_output(Graph *g, int i);           /* its last dim, of 2, has real and imaginary parts */
+static inline bool graph_is_complex_output(const Graph *g, int i) {
+  return i < g->complex_outputs.n && g->complex_outputs.at[i];
+}
 const Size *graph_numel(Graph *g, const Tensor *t);
 bool graph_is_empty(Graph *g, const Tensor *t); /* for certain: a size of a symbol is not 0 */
 int graph_dim(Graph *g, int64_t dim, int rank); /* -1 is the last; fails when there is none */

@@ -185,6 +185,11 @@ static void define(Parser *p, Span place, const char *name, Tensor *t) {
   map_put(p->values, name, t);
 }
 
+static void check_pairs(Parser *p, Span place, const Tensor *t) {
+  bool good = t && t->rank && size_is(t->size[t->rank - 1], 2) && (t->dtype == DT_F32 || t->dtype == DT_F64);
+  if (!good) diag_fail(p->cx, place, "complex numbers are pairs of f32 or f64 in the last dim");
+}
+
 static void input(Parser *p) {
   Tensor like = {0};
   space(p);
@@ -195,6 +200,8 @@ static void input(Parser *p) {
   p->g->place = place;
   Tensor *t = graph_input(p->g, called, like.dtype, like.rank, like.size);
   t->is_state = take(p, "state");
+  t->is_complex = take(p, "complex");
+  if (t->is_complex) check_pairs(p, place, t);
   define(p, place, name, t);
 }
 
@@ -343,7 +350,11 @@ static void write_line(Parser *p) {
 static void results(Parser *p) {
   if (take(p, "}")) return;
   do {
+    bool is_complex = take(p, "complex");
+    Span place = here(p);
     Tensor *t = take(p, "none") ? NULL : value(p);
+    if (is_complex) check_pairs(p, place, t);
+    if (is_complex) graph_complex_output(p->g, p->g->outputs.n);
     const char *name = word(p);
     if (name) graph_name_output(p->g, p->g->outputs.n, name);
     vec_push(p->cx->arena, &p->g->outputs, t);

@@ -79,6 +79,7 @@ void graph_print(Buf *out, const Graph *g) {
     buf_puts(out, ": ");
     graph_print_type(out, t);
     if (t->is_state) buf_puts(out, " state");
+    if (t->is_complex) buf_puts(out, " complex");
   }
   buf_puts(out, ") {\n");
   for (int i = 0; i < g->at.n; i++)
@@ -93,6 +94,7 @@ void graph_print(Buf *out, const Graph *g) {
   buf_puts(out, "  return");
   for (int i = 0; i < g->outputs.n; i++) {
     buf_puts(out, i ? ", " : " ");
+    if (graph_is_complex_output(g, i)) buf_puts(out, "complex ");
     if (g->outputs.at[i]) print_name(out, g->outputs.at[i]);
     else buf_puts(out, "none");
     if (i < g->output_names.n && g->output_names.at[i]) print_word(out, g->output_names.at[i]);

@@ -29,6 +29,7 @@ typedef struct Npy {
   char descr[32];
   bool fortran, has_descr, has_order, has_shape;
   bool is_structured; /* descr is no string */
+  bool takes_complex, is_complex;
   int rank;
   int64_t shape[MOST_DIMS];
 } Npy;
@@ -146,6 +147,13 @@ static bool read_type(Npy *f, nereid_dtype *out) {
     *out = types[i].dtype;
     return true;
   }
+  if (f->takes_complex && *d == 'c' && order != '>' && (!strcmp(d, "c8") || !strcmp(d, "c16"))) {
+    if (f->rank == MOST_DIMS) return bad(f, NULL, "of complex numbers it has more than %d dimensions", MOST_DIMS - 1);
+    f->is_complex = true;
+    f->shape[f->rank++] = 2;
+    *out = d[1] == '8' ? NEREID_F32 : NEREID_F64;
+    return true;
+  }
   const char *what = *d == 'O'                ? "Python objects"
                      : *d == 'c'              ? "complex numbers"
                      : *d == 'U' || *d == 'S' ? "strings"
@@ -233,17 +241,29 @@ static bool read_file(Npy *f, FILE *file, nereid_array *out) {
   return true;
 }
 
-nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error **error) {
-  if (!path) return error_null(error, "nereid_npy_read", "path");
-  if (!out) return error_null(error, "nereid_npy_read", "out");
+static nereid_status read_path(const char *path, nereid_array *out, bool *is_complex, nereid_error **error) {
   errno = 0;
   FILE *file = file_open_stream(path, INT64_MAX);
   if (!file) return error_errno(error, NEREID_BAD_FILE, errno, "cannot read %s", path);
-  Npy f = {.path = path, .error = error};
+  Npy f = {.path = path, .error = error, .takes_complex = is_complex != NULL};
   errno = 0;
   read_file(&f, file, out);
   fclose(file);
+  if (is_complex) *is_complex = f.is_complex;
   return f.status;
+}
+
+nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error **error) {
+  if (!path) return error_null(error, "nereid_npy_read", "path");
+  if (!out) return error_null(error, "nereid_npy_read", "out");
+  return read_path(path, out, NULL, error);
+}
+
+nereid_status nereid_npy_read_pairs(const char *path, nereid_array *out, bool *is_complex, nereid_error **error) {
+  if (!path) return error_null(error, "nereid_npy_read_pairs", "path");
+  if (!out) return error_null(error, "nereid_npy_read_pairs", "out");
+  if (!is_complex) return error_null(error, "nereid_npy_read_pairs", "is_complex");
+  return read_path(path, out, is_complex, error);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -259,7 +279,7 @@ static const char *written_type(nereid_dtype t) {
   return NULL;
 }
 
-nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_error **error) {
+static nereid_status write_path(const char *path, const nereid_array *a, bool is_complex, nereid_error **error) {
   if (!path) return error_null(error, "nereid_npy_write", "path");
   if (!a) return error_null(error, "nereid_npy_write", "the array");
   if ((unsigned)a->dtype >= DT_COUNT)
@@ -281,11 +301,13 @@ nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_e
   if (bytes && !a->data) return error_null(error, "nereid_npy_write", "the array's data");
 
   char header[512];
+  const char *type = !is_complex ? written_type(a->dtype) : a->dtype == NEREID_F32 ? "<c8" : "<c16";
+  int rank = a->rank - is_complex;
   int n = snprintf(header, sizeof header, "\x93NUMPY\x01%c%c%c{'descr': '%s', 'fortran_order': False, 'shape': (", 0, 0,
-                   0, written_type(a->dtype));
-  for (int i = 0; i < a->rank; i++)
+                   0, type);
+  for (int i = 0; i < rank; i++)
     n += snprintf(header + n, sizeof header - (size_t)n, "%s%lld", i ? ", " : "", (long long)a->shape[i]);
-  n += snprintf(header + n, sizeof header - (size_t)n, "%s), }", a->rank == 1 ? "," : "");
+  n += snprintf(header + n, sizeof header - (size_t)n, "%s), }", rank == 1 ? "," : "");
   int size = (n + 1 + 63) / 64 * 64; /* data is aligned for whoever maps the file */
   memset(header + n, ' ', (size_t)(size - n - 1));
   header[size - 1] = '\n';
@@ -301,6 +323,19 @@ nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_e
   int why = errno;
   free(whole);
   return ok ? NEREID_OK : error_errno(error, NEREID_BAD_FILE, why ? why : EIO, "cannot write %s", path);
+}
+
+nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_error **error) {
+  return write_path(path, a, false, error);
+}
+
+nereid_status nereid_npy_write_pairs(const char *path, const nereid_array *a, nereid_error **error) {
+  bool good = !a || ((a->dtype == NEREID_F32 || a->dtype == NEREID_F64) && a->rank > 0 && a->rank <= MOST_DIMS &&
+                     a->shape[a->rank - 1] == 2);
+  if (!good)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                     "nereid_npy_write_pairs: complex numbers are pairs of f32 or f64 in the last dim");
+  return write_path(path, a, true, error);
 }
 
 void nereid_array_free(nereid_array *a) {

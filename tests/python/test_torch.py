@@ -243,6 +243,30 @@ class Torch(unittest.TestCase):
 
         self.compiled(quarters, torch.randn(5, 5), torch.randn(5, 5), dynamic=True)
 
+    def test_complex(self):
+        """Complex tensors, and such whose memory holds the conjugates."""
+        z, w = torch.randn(4, 6, dtype=torch.complex64), torch.randn(4, 6, dtype=torch.complex64)
+        x = torch.randn(4, 12)
+        self.compiled(lambda z, w: (z * w, z @ w.mH, z.abs() + w.angle(), z.exp().sum(0), z / w + 1), z, w)
+        self.compiled(lambda x, w: torch.view_as_real(torch.view_as_complex(x.reshape(4, 6, 2)) * w).flatten(1), x, w)
+        self.compiled(lambda z: (z + 1, z.imag * 2, z.conj()), z.conj())
+        self.compiled(lambda z: (z.t() * 2j, z.t()[1:] + 0), z)
+
+        def written(z, w):
+            return z.mul_(w) + 1
+
+        a, b = z.clone(), z.clone()
+        got, want = torch.compile(written, backend=nereid.torch_backend)(a, w), written(b, w)
+        torch.testing.assert_close((got, a), (want, b))
+
+        def loss(z):
+            return (z * w.conj()).exp().abs().sum() + (z @ w.T).real.square().sum()
+
+        a, b = z.clone().requires_grad_(), z.clone().requires_grad_()
+        torch.compile(loss, backend=nereid.torch_backend)(a).backward()
+        loss(b).backward()
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+
     def test_parts(self):
         """What is not known runs in PyTorch, between what is."""
         x = torch.randn(6, 6)

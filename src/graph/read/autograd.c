@@ -58,6 +58,12 @@ Object *autograd_result(Reader *r, Object *x, int made_before) {
     bool own = x->tensor->id >= made_before && x->tensor->op != GRAPH_INPUT && !detached && !is_leaf(r, x);
     return own && dtype_is_float(x->tensor->dtype) ? object_tensor(r, graph_detach(r->g, x->tensor, NULL)) : x;
   }
+  if (complex_is_tensor(x)) {
+    Object *pair = x->parts.pair ? autograd_result(r, x->parts.pair, made_before) : NULL;
+    if (pair) return pair == x->parts.pair ? x : complex_of_pairs(r, r->g->place, pair);
+    x->parts.real = autograd_result(r, x->parts.real, made_before);
+    x->parts.imag = autograd_result(r, x->parts.imag, made_before);
+  }
   for (int i = 0; (x->kind == O_TUPLE || x->kind == O_LIST) && i < x->list.n; i++)
     x->list.at[i] = autograd_result(r, x->list.at[i], made_before);
   return x;
@@ -106,9 +112,42 @@ static Tensor *seed_of(Reader *r, Span at, const Object *y, const Object *seed) 
   return NULL;
 }
 
+/* A copy; of one tensor, a list of it. */
+static Object *as_list(Reader *r, Span at, Object *x) {
+  if (x->kind == O_NONE) return NULL;
+  if (x->kind == O_TENSOR || complex_is_tensor(x)) return object_list(r, O_LIST, 1, &x);
+  x = want_items(r, at, x);
+  return object_list(r, O_LIST, x->list.n, x->list.at);
+}
+
+/* A complex result and its seed, which it must have, become pairs. */
+static void complex_seed(Reader *r, Span at, Object *ys, Object *seeds, int i) {
+  Object *y = ys->list.at[i], *seed = seeds && i < seeds->list.n ? seeds->list.at[i] : r->none;
+  if (seed->kind != O_TENSOR && !complex_is_tensor(seed))
+    read_fail(r, at, "backward() of %s: of complex numbers, it needs their gradients", object_describe(r, y));
+  if (seed->kind == O_TENSOR) seed = complex_join(r, at, seed, object_int(r, 0));
+  ys->list.at[i] = object_tensor(r, complex_pairs(r, at, y));
+  seeds->list.at[i] = object_tensor(r, complex_pairs(r, at, seed));
+}
+
+/* Of complex tensors the parts: a leaf's are those of its pair. */
+static Object *parts_of(Reader *r, Object *list) {
+  Object *out = list ? object_new(r, O_LIST) : NULL;
+  for (int i = 0; list && i < list->list.n; i++) {
+    Object *x = list->list.at[i];
+    bool split = complex_is_tensor(x) && !x->parts.pair;
+    object_append(r, out, split ? x->parts.real : complex_is_tensor(x) ? x->parts.pair : x);
+    if (split) object_append(r, out, x->parts.imag);
+  }
+  return out;
+}
+
 /* of: a LIST of tensors; the gradients, or NULL, in `out`. */
-static void differentiate_all(Reader *r, Span at, Object *ys, Object *seeds, Object *of, Tensor **out) {
+static void differentiate_all(Reader *r, Span at, Object *results, Object *weights, Object *of, Tensor **out) {
   Arena *a = r->cx->arena;
+  Object *ys = as_list(r, at, results), *seeds = as_list(r, at, weights);
+  for (int i = 0; i < ys->list.n; i++)
+    if (complex_is_tensor(ys->list.at[i])) complex_seed(r, at, ys, seeds, i);
   Tensor **y = NEW_N(a, Tensor *, ys->list.n + 1), **seed = NEW_N(a, Tensor *, ys->list.n + 1),
          **x = NEW_N(a, Tensor *, of->list.n + 1);
   for (int i = 0; i < ys->list.n; i++) {
@@ -126,17 +165,13 @@ static void differentiate_all(Reader *r, Span at, Object *ys, Object *seeds, Obj
   gradients(r, ys->list.n, y, seed, of->list.n, x, out);
 }
 
-static Object *as_list(Reader *r, Span at, Object *x) {
-  if (x->kind == O_NONE) return NULL;
-  return x->kind == O_TENSOR ? object_list(r, O_LIST, 1, &x) : want_items(r, at, x);
-}
-
 static Object *gradient(Reader *r, Tensor *g, bool create_graph) {
   return object_tensor(r, create_graph ? g : graph_detach(r->g, g, NULL));
 }
 
 Object *autograd_backward(Reader *r, const Args *a) { /* y or [y], seeds or None, create_graph, leaves or None */
   Object *leaves = a->n > 3 ? as_list(r, a->span, a->at[3]) : NULL;
+  leaves = parts_of(r, leaves);
   for (int i = 0; leaves && i < leaves->list.n; i++)
     if (leaves->list.at[i]->kind != O_TENSOR || !is_leaf(r, leaves->list.at[i]))
       read_fail(r, a->span, "backward() into %s, which is no tensor that requires_grad_() was called of",
@@ -144,7 +179,7 @@ Object *autograd_backward(Reader *r, const Args *a) { /* y or [y], seeds or None
   if (!leaves) leaves = object_list(r, O_LIST, r->leaves.n, r->leaves.at);
   Tensor **g = NEW_N(r->cx->arena, Tensor *, leaves->list.n + 1);
   bool create_graph = object_truth(r, a->span, a->at[2]);
-  differentiate_all(r, a->span, as_list(r, a->span, a->at[0]), as_list(r, a->span, a->at[1]), leaves, g);
+  differentiate_all(r, a->span, a->at[0], a->at[1], leaves, g);
   for (int i = 0; i < leaves->list.n; i++) {
     Object *leaf = leaves->list.at[i];
     if (!g[i]) continue;
@@ -155,14 +190,22 @@ Object *autograd_backward(Reader *r, const Args *a) { /* y or [y], seeds or None
 }
 
 Object *autograd_grad(Reader *r, const Args *a) { /* ys, xs, seeds, create_graph, allow_unused */
-  Object *of = as_list(r, a->span, a->at[1]), *out = object_new(r, O_TUPLE);
+  Object *xs = as_list(r, a->span, a->at[1]), *out = object_new(r, O_TUPLE), *of = parts_of(r, xs);
   if (!of) read_fail(r, a->span, "gradients by nothing");
   Tensor **g = NEW_N(r->cx->arena, Tensor *, of->list.n + 1);
-  differentiate_all(r, a->span, as_list(r, a->span, a->at[0]), as_list(r, a->span, a->at[2]), of, g);
-  for (int i = 0; i < of->list.n; i++) {
-    if (!g[i] && !object_truth(r, a->span, a->at[4]))
-      read_fail(r, a->span, "no result depends on %s, and allow_unused is not set", object_describe(r, of->list.at[i]));
-    object_append(r, out, g[i] ? gradient(r, g[i], object_truth(r, a->span, a->at[3])) : r->none);
+  bool create_graph = object_truth(r, a->span, a->at[3]);
+  differentiate_all(r, a->span, a->at[0], a->at[2], of, g);
+  for (int i = 0, at = 0; i < xs->list.n; i++) {
+    Object *x = xs->list.at[i];
+    bool split = complex_is_tensor(x) && !x->parts.pair, any = g[at] || (split && g[at + 1]);
+    if (!any && !object_truth(r, a->span, a->at[4]))
+      read_fail(r, a->span, "no result depends on %s, and allow_unused is not set", object_describe(r, x));
+    Object *y = g[at] ? gradient(r, g[at], create_graph) : any ? object_int(r, 0) : r->none;
+    if (any && split)
+      y = complex_join(r, a->span, y, g[at + 1] ? gradient(r, g[at + 1], create_graph) : object_int(r, 0));
+    else if (any && x->kind == O_COMPLEX) y = complex_of_pairs(r, a->span, y);
+    object_append(r, out, y);
+    at += 1 + split;
   }
   return out;
 }
@@ -170,6 +213,7 @@ Object *autograd_grad(Reader *r, const Args *a) { /* ys, xs, seeds, create_graph
 /* ---- a module's parameters --------------------------------------------------------------------------------------- */
 
 static void add_parameter(Reader *r, Object *x, const char *name, Object *names, Object *out) {
+  if (x->kind == O_COMPLEX && x->parts.pair) x = x->parts.pair; /* optimizers see pairs of reals, as PyTorch's do */
   if (x->kind != O_TENSOR || !x->is_parameter) return;
   for (int i = 0; i < out->list.n; i++)
     if (out->list.at[i] == x) return;

@@ -8,12 +8,12 @@ static const char *const python_names[] = {
     "len",     "range",   "int",     "float", "bool",     "str",    "tuple", "list",      "dict",
     "abs",     "min",     "max",     "sum",   "any",      "all",    "zip",   "enumerate", "isinstance",
     "hasattr", "getattr", "setattr", "print", "reversed", "sorted", "round", "type",      "slice",
-    "object",  "divmod",  "math",    "torch", "prim",     NULL};
+    "object",  "divmod",  "complex", "math",  "torch",    "prim",   NULL};
 
 Object *builtin_name(Reader *r, const char *name) {
   for (int i = 0; python_names[i]; i++)
     if (!strcmp(python_names[i], name))
-      return object_path(r, i < 29 ? arena_printf(r->cx->arena, "python.%s", name) : name);
+      return object_path(r, i < 30 ? arena_printf(r->cx->arena, "python.%s", name) : name);
   return NULL;
 }
 
@@ -23,6 +23,8 @@ Object *path_value(Reader *r, const char *path) {
   last++;
   Dtype t;
   if (!strncmp(path, "torch.", 6) && last == path + 6) {
+    if (!strcmp(last, "complex64") || !strcmp(last, "cfloat")) return object_complex_dtype(r, DT_F32);
+    if (!strcmp(last, "complex128") || !strcmp(last, "cdouble")) return object_complex_dtype(r, DT_F64);
     if (!strcmp(last, "bool")) return object_dtype(r, DT_I1);
     if (dtype_parse(last, &t) && (strpbrk(last, "0123456789") || !strcmp(last, "long") || !strcmp(last, "int") ||
                                   !strcmp(last, "float") || !strcmp(last, "half") || !strcmp(last, "double")))
@@ -71,6 +73,7 @@ Object *library_function(Reader *r, const char *path) {
                 {"torch.nn.", {"nn_", "", NULL}},
                 {"torch.special.", {"", NULL}},
                 {"torch.linalg.", {"linalg_", NULL}},
+                {"torch.fft.", {"fft_", NULL}},
                 {"torch.optim.", {"optim_", NULL}},
                 {"torch.autograd.", {"autograd_", NULL}},
                 {"torch.profiler.", {"profiler_", NULL}},
@@ -127,7 +130,8 @@ static bool is_a(Reader *r, Span at, const Object *x, const Object *type) {
   if (!strcmp(t, "tuple")) return x->kind == O_TUPLE;
   if (!strcmp(t, "list")) return x->kind == O_LIST;
   if (!strcmp(t, "dict")) return x->kind == O_DICT;
-  if (!strcmp(t, "Tensor") || !strcmp(t, "Parameter")) return x->kind == O_TENSOR;
+  if (!strcmp(t, "Tensor") || !strcmp(t, "Parameter")) return x->kind == O_TENSOR || complex_is_tensor(x);
+  if (!strcmp(t, "complex")) return x->kind == O_COMPLEX && !complex_is_tensor(x);
   Object *c = library_function(r, type->s);
   if (c && c->kind == O_CLASS) return is_a(r, at, x, c);
   return false;
@@ -180,6 +184,16 @@ static Object *to_int(Reader *r, const Args *a) {
   return object_int(r, x->kind == O_FLOAT ? (int64_t)x->f : x->i);
 }
 
+static Object *to_complex(Reader *r, const Args *a) {
+  double of[2] = {0};
+  if (a->n == 1 && a->at[0]->kind == O_COMPLEX && !complex_is_tensor(a->at[0])) return a->at[0];
+  for (int i = 0; i < a->n; i++) {
+    if (!object_is_number(a->at[i])) read_fail(r, a->span, "complex of %s", object_describe(r, a->at[i]));
+    of[i] = object_double(a->at[i]);
+  }
+  return complex_number(r, of[0], of[1]);
+}
+
 static Object *to_float(Reader *r, const Args *a) {
   Object *x = a->n ? a->at[0] : object_int(r, 0);
   if (x->kind == O_STR) return object_float(r, text_to_double(x->s, NULL));
@@ -190,13 +204,14 @@ static Object *to_float(Reader *r, const Args *a) {
 static bool attribute_there(Reader *r, Object *x, const char *name) {
   if (x->kind == O_OBJECT)
     return map_get(x->object.fields, intern_z(r->cx, name)) || class_find(x->object.cls, name) != NULL;
-  return x->kind == O_TENSOR && library_named(r, name);
+  return (x->kind == O_TENSOR || x->kind == O_COMPLEX) && library_named(r, name);
 }
 
 static Object *first(Reader *r, const Args *a) { return a->n ? a->at[0] : r->none; }
 
 static Object *len(Reader *r, const Args *a) {
   Object *x = first(r, a);
+  if (complex_is_tensor(x)) x = x->parts.real;
   if (x->kind == O_TENSOR && x->tensor->rank) return object_size(r, x->tensor->size[0]);
   Object *said = call_special(r, a->span, x, "__len__", NULL);
   if (said) return said;
@@ -229,7 +244,8 @@ static Object *to_dict(Reader *r, const Args *a) {
 
 static Object *absolute(Reader *r, const Args *a) {
   Object *x = first(r, a);
-  if (x->kind == O_TENSOR) return call_values(r, a->span, library_named(r, "abs"), 1, &x);
+  if (x->kind == O_COMPLEX && !complex_is_tensor(x)) return object_float(r, hypot(x->parts.real->f, x->parts.imag->f));
+  if (x->kind == O_TENSOR || x->kind == O_COMPLEX) return call_values(r, a->span, library_named(r, "abs"), 1, &x);
   if (x->kind == O_FLOAT) return object_float(r, fabs(x->f));
   int64_t v = want_int(r, a->span, x, "abs' argument");
   return object_int(r, v < 0 ? -v : v);
@@ -320,6 +336,7 @@ static const struct Function {
     {"range", range, 1, 3},
     {"int", to_int, 0, ANY},
     {"float", to_float, 0, ANY},
+    {"complex", to_complex, 0, 2},
     {"bool", to_bool, 0, ANY},
     {"str", to_str, 0, ANY},
     {"tuple", to_tuple, 0, ANY},
@@ -412,18 +429,9 @@ static Object *numpy_call(Reader *r, const char *f, const Args *a) { /* its own 
   return math_call(r, f, a, true);
 }
 
-/* What takes or makes complex numbers. */
-static bool is_complex(const char *path) {
-  static const char *const names[] = {"complex",   "polar",     "view_as_real", "view_as_complex", "stft",   "istft",
-                                      "complex32", "complex64", "complex128",   "chalf",           "cfloat", "cdouble"};
-  if (strncmp(path, "torch.", 6)) return false;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!strcmp(path + 6, names[i])) return true;
-  return !strncmp(path + 6, "fft.", 4);
-}
-
 void refuse_complex(Reader *r, Span at, const char *path) {
-  if (is_complex(path)) read_fail(r, at, "%s is not supported: there are no complex numbers", path);
+  if (!strcmp(path, "torch.complex32") || !strcmp(path, "torch.chalf"))
+    read_fail(r, at, "%s is not supported: complex numbers have parts of float32 or float64", path);
 }
 
 Object *path_call(Reader *r, const char *path, const Args *a) {

@@ -29,7 +29,7 @@ static Object *constant(Reader *r, Node *n) {
       return object_int(r, v->i);
     case CONST_FLOAT: return object_float(r, v->f);
     case CONST_STR: return object_str(r, v->text);
-    case CONST_IMAGINARY: read_fail(r, n->span, "there are no complex numbers");
+    case CONST_IMAGINARY: return complex_number(r, 0, v->f);
     default: read_fail(r, n->span, "constants of this kind are not supported");
   }
 }
@@ -59,9 +59,10 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       v = path_value(r, path);
       return v ? v : object_path(r, path);
     }
+    case O_COMPLEX:
     case O_TENSOR:
-      v = autograd_attribute(r, x, name);
-      if (!v) v = tensor_attribute(r, at, use_tensor(r, at, x), name);
+      v = x->kind == O_COMPLEX ? complex_attribute(r, at, x, name) : autograd_attribute(r, x, name);
+      if (!v && x->kind == O_TENSOR) v = tensor_attribute(r, at, use_tensor(r, at, x), name);
       if (v) return v;
       v = library_named(r, arena_printf(r->cx->arena, "tensor_%s", name));
       if (!v) v = library_named(r, name);
@@ -289,13 +290,22 @@ static Object *evaluate(Reader *r, Scope *sc, Node *n) {
   }
 }
 
+/* torch.zeros(4): memory, of which views are to know (graph_permute makes another constant of a constant) */
+static void own_memory(Reader *r, Object *x) {
+  if (x->kind == O_TENSOR && x->tensor->op == GRAPH_FULL && !x->tensor->now)
+    x->tensor = graph_detach(r->g, x->tensor, x->tensor);
+}
+
 Object *eval(Reader *r, Scope *sc, Node *n) {
   stack_guard();
   int before = r->g->at.n;
   Object *x = evaluate(r, sc, n);
   bool makes = n->kind == NODE_CALL || n->kind == NODE_BIN_OP || n->kind == NODE_UNARY_OP || n->kind == NODE_SUBSCRIPT;
-  /* torch.zeros(4): memory, of which views are to know (graph_permute makes another constant of a constant) */
-  if (n->kind == NODE_CALL && x->kind == O_TENSOR && x->tensor->op == GRAPH_FULL && !sc->is_library && !r->sweeping)
-    x->tensor = graph_detach(r->g, x->tensor, x->tensor);
+  if (n->kind == NODE_CALL && !sc->is_library && !r->sweeping) {
+    if (complex_is_tensor(x)) {
+      own_memory(r, x->parts.real);
+      own_memory(r, x->parts.imag);
+    } else own_memory(r, x);
+  }
   return r->no_grad && makes && !sc->is_library ? autograd_result(r, x, before) : x;
 }

@@ -9,12 +9,26 @@ static Object *call_method(Reader *r, Object *self, Object *f, const Args *a);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static void name_tensor(Scope *sc, const char *name, Object *value) {
+static void name_tensor(Reader *r, Scope *sc, const char *name, Object *value) {
+  if (complex_is_tensor(value)) {
+    name_tensor(r, sc, arena_printf(r->cx->arena, "%s_real", name), value->parts.real);
+    name_tensor(r, sc, arena_printf(r->cx->arena, "%s_imag", name), value->parts.imag);
+  }
   if (value->kind == O_TENSOR && !value->tensor->name && !sc->is_library) value->tensor->name = name;
 }
 
 /* x[index] = value, also through views of x. */
 static void assign_elements(Reader *r, Span at, Object *x, Object *index, Object *value) {
+  stack_guard();
+  if (x->kind == O_COMPLEX) {
+    Object *of[] = {value};
+    Args args = {.span = at, .n = 1, .at = of};
+    Object *real = prim_call(r, "real", &args), *imag = prim_call(r, "imag", &args);
+    if (imag->kind == O_TENSOR) imag = object_tensor(r, use_tensor(r, at, imag)); /* as it is before it is written */
+    assign_elements(r, at, x->parts.real, index, real);
+    assign_elements(r, at, x->parts.imag, index, imag);
+    return;
+  }
   Object *places, *view = op_subscript_view(r, at, use_tensor(r, at, x), index, &places);
   Tensor *v = op_tensor(r, at, value, view->tensor->dtype);
   if (places) {
@@ -38,7 +52,7 @@ void assign(Reader *r, Scope *sc, Node *target, Object *value) {
   stack_guard();
   switch (target->kind) {
     case NODE_NAME:
-      name_tensor(sc, target->Name.id, value);
+      name_tensor(r, sc, target->Name.id, value);
       map_put(sc->names, target->Name.id, value);
       break;
     case NODE_TUPLE:
@@ -58,8 +72,9 @@ void assign(Reader *r, Scope *sc, Node *target, Object *value) {
     case NODE_ATTRIBUTE: {
       Object *x = eval(r, sc, target->Attribute.value);
       if (x->kind == O_TENSOR && autograd_assign(r, target->span, x, target->Attribute.attr, value)) break;
+      if (x->kind == O_COMPLEX && complex_assign(r, target->span, x, target->Attribute.attr, value)) break;
       if (x->kind != O_OBJECT) read_fail(r, target->span, "attributes of %s cannot be set", object_describe(r, x));
-      name_tensor(sc, target->Attribute.attr, value);
+      name_tensor(r, sc, target->Attribute.attr, value);
       map_put(x->object.fields, target->Attribute.attr, value);
       break;
     }
@@ -74,7 +89,7 @@ void assign(Reader *r, Scope *sc, Node *target, Object *value) {
         call_values(r, target->span, class_find(x->object.cls, "__setitem__"), 3, in);
         break;
       }
-      if (x->kind == O_TENSOR) {
+      if (x->kind == O_TENSOR || complex_is_tensor(x)) {
         assign_elements(r, target->span, x, index, value);
         break;
       }
@@ -165,9 +180,21 @@ static How with(Reader *r, Scope *sc, Node *n, Object **result) {
   return how;
 }
 
+/* x becomes what an operation on it gave. */
+static void write_result(Reader *r, Span at, Object *x, const char *name, Object *value) {
+  if (x->kind == O_COMPLEX || value->kind == O_COMPLEX) complex_in_place(r, at, x, name, value);
+  else in_place(r, at, x, name, use_tensor(r, at, value));
+}
+
 static void augmented(Reader *r, Scope *sc, Node *n) {
   Node *target = n->AugAssign.target;
   Object *x = target->kind == NODE_SUBSCRIPT ? eval(r, sc, target->Subscript.value) : NULL, *places = NULL, *old;
+  if (x && complex_is_tensor(x)) {
+    Object *index = eval(r, sc, target->Subscript.slice), *more = eval(r, sc, n->AugAssign.value);
+    more = op_binary(r, n->span, n->AugAssign.op, op_subscript(r, n->span, x, index), more);
+    assign_elements(r, n->span, x, index, more);
+    return;
+  }
   if (x && x->kind == O_TENSOR) {
     Object *index = eval(r, sc, target->Subscript.slice);
     old = op_subscript_view(r, n->span, use_tensor(r, n->span, x), index, &places);
@@ -177,9 +204,9 @@ static void augmented(Reader *r, Scope *sc, Node *n) {
     update_elements(r, n, old, places, v);
     return;
   }
-  if (old->kind == O_TENSOR) { /* in place */
-    Object *sum = op_binary(r, n->span, n->AugAssign.op, old, v);
-    in_place(r, n->span, old, arena_printf(r->cx->arena, "'%s='", pyop_symbol(n->AugAssign.op)), sum->tensor);
+  if (old->kind == O_TENSOR || complex_is_tensor(old)) { /* in place */
+    write_result(r, n->span, old, arena_printf(r->cx->arena, "'%s='", pyop_symbol(n->AugAssign.op)),
+                 op_binary(r, n->span, n->AugAssign.op, old, v));
     if (!x || x->kind != O_TENSOR) assign(r, sc, target, old);
     return;
   }
@@ -363,9 +390,11 @@ static Object *call_function(Reader *r, Object *f, const Args *a) {
   if (def->kind == NODE_LAMBDA) result = eval(r, sc, def->Lambda.body);
   else exec_list(r, sc, &def->FunctionDef.body, &result);
   if (f->function.no_grad) r->no_grad = no_grad;
-  for (int i = 0; i < a->kw_n && outside->is_library && result->kind == O_TENSOR;
-       i++) /* torch.zeros(.., requires_grad=True) */
-    if (!strcmp(a->names[i], "requires_grad")) autograd_ask(r, a->span, result, object_truth(r, a->span, a->values[i]));
+  for (int i = 0; i < a->kw_n && outside->is_library; i++) { /* torch.zeros(.., requires_grad=True) */
+    if (strcmp(a->names[i], "requires_grad")) continue;
+    if (result->kind == O_TENSOR) autograd_ask(r, a->span, result, object_truth(r, a->span, a->values[i]));
+    if (complex_is_tensor(result)) complex_ask(r, a->span, result, object_truth(r, a->span, a->values[i]));
+  }
   Object *inplace =
       outside->is_library && def->kind != NODE_LAMBDA ? map_get(sc->names, intern_z(r->cx, "inplace")) : NULL;
   if (inplace && inplace->kind == O_BOOL && inplace->i && result->kind == O_TENSOR && a->n &&
@@ -413,14 +442,14 @@ static Object *construct(Reader *r, Object *cls, const Args *a) {
 /* x.add_(y): whoever has x sees the result. */
 static Object *call_in_place(Reader *r, Object *self, const char *name, Object *f, const Args *a) {
   Object *v = call_method(r, self, f, a);
-  if (v->kind != O_TENSOR) read_fail(r, a->span, "%s gives %s", name, object_describe(r, v));
+  if (v->kind != O_TENSOR && !complex_is_tensor(v)) read_fail(r, a->span, "%s gives %s", name, object_describe(r, v));
   static const char *const views[] = {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_"};
   for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-    if (!strcmp(name, views[i])) { /* the same memory, seen otherwise */
+    if (!strcmp(name, views[i]) && self->kind == O_TENSOR) { /* the same memory, seen otherwise */
       self->tensor = use_tensor(r, a->span, v);
       return self;
     }
-  in_place(r, a->span, self, name, use_tensor(r, a->span, v));
+  write_result(r, a->span, self, name, v);
   return self;
 }
 

@@ -276,6 +276,15 @@ static Tensor *named_input(Graph *g, const char *name, size_t n) {
 }
 
 /* The input that has the gradient of output i. */
+/* Without one: 1. */
+static Tensor *one(Graph *g, int i, const Tensor *y) {
+  const Size *size[GRAPH_MAX_RANK];
+  if (!graph_is_complex_output(g, i)) return NULL;
+  for (int d = 0; d < y->rank; d++) size[d] = d + 1 < y->rank ? y->size[d] : size_int(g, 1);
+  Tensor *parts[] = {graph_full(g, y->dtype, y->rank, size, 1), graph_full(g, y->dtype, y->rank, size, 0)};
+  return graph_concat(g, 2, parts, y->rank - 1);
+}
+
 static Tensor *seed_of(Graph *g, int i, const Tensor *y, int n, const ReadInput *said) {
   const char *name = i ? arena_printf(g->cx->arena, "grad_output_%d", i) : "grad_output";
   for (int k = 0; k < n; k++) {
@@ -291,7 +300,7 @@ static Tensor *seed_of(Graph *g, int i, const Tensor *y, int n, const ReadInput 
     }
     return seed;
   }
-  return NULL;
+  return one(g, i, y);
 }
 
 void graph_add_gradients(Graph *g, const char *names, int n, const ReadInput *said) {
@@ -319,6 +328,7 @@ void graph_add_gradients(Graph *g, const char *names, int n, const ReadInput *sa
   for (int i = 0; i < of.n; i++) {
     const Tensor *x = of.at[i];
     Tensor *t = out[i] ? out[i] : graph_full(g, x->dtype, x->rank, x->size, 0);
+    if (x->op == GRAPH_INPUT && x->is_complex) graph_complex_output(g, g->outputs.n);
     if (x->name) graph_name_output(g, g->outputs.n, arena_printf(a, "grad_%s", x->name));
     vec_push(a, &g->outputs, t);
   }

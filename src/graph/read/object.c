@@ -1,4 +1,6 @@
 /* Values: making them, naming them, comparing them. */
+#include <math.h>
+
 #include "graph/read/object.h"
 
 Object *object_new(Reader *r, ObjectKind kind) {
@@ -58,6 +60,12 @@ Object *object_dtype(Reader *r, Dtype t) {
   return x;
 }
 
+Object *object_complex_dtype(Reader *r, Dtype part) {
+  Object *x = object_dtype(r, part);
+  x->is_complex = true;
+  return x;
+}
+
 void object_append(Reader *r, Object *list, Object *x) {
   vec_reserve(r->cx->arena, (void **)&list->list.at, &list->list.cap, list->list.n + 1, sizeof *list->list.at);
   list->list.at[list->list.n++] = x;
@@ -89,10 +97,25 @@ void dict_put(Reader *r, Object *dict, Object *key, Object *value) {
 }
 
 const char *object_kind(const Object *x) {
-  static const char *const names[] = {"None",     "bool",   "int",   "float",  "str",  "size",  "tensor",
-                                      "dtype",    "...",    "tuple", "list",   "dict", "slice", "library",
-                                      "function", "method", "class", "object", "super"};
+  static const char *const names[] = {"None",    "bool",     "int",    "float", "str",    "size", "tensor",
+                                      "complex", "dtype",    "...",    "tuple", "list",   "dict", "slice",
+                                      "library", "function", "method", "class", "object", "super"};
   return names[x->kind];
+}
+
+/* c64[2, 3], (1.0+2.0j) */
+static void print_complex(Reader *r, Buf *out, const Object *x) {
+  if (complex_is_tensor(x)) {
+    Buf type = {.arena = r->cx->arena};
+    graph_print_type(&type, x->parts.real->tensor);
+    buf_printf(out, "c%d%s", 2 * dtype_bits(x->parts.real->tensor->dtype), strchr(type.at, '['));
+    return;
+  }
+  buf_putc(out, '(');
+  buf_double(out, x->parts.real->f);
+  if (!signbit(x->parts.imag->f)) buf_putc(out, '+');
+  buf_double(out, x->parts.imag->f);
+  buf_puts(out, "j)");
 }
 
 static void text(Reader *r, Buf *out, const Object *x, bool quoted) {
@@ -104,7 +127,11 @@ static void text(Reader *r, Buf *out, const Object *x, bool quoted) {
     case O_STR: buf_printf(out, quoted ? "'%s'" : "%s", x->s); break;
     case O_PATH: buf_puts(out, x->s); break;
     case O_SIZE: buf_puts(out, x->size->text); break;
-    case O_DTYPE: buf_printf(out, "torch.%s", dtype_torch_name(x->dtype)); break;
+    case O_DTYPE:
+      if (x->is_complex) buf_printf(out, "torch.complex%d", 2 * dtype_bits(x->dtype));
+      else buf_printf(out, "torch.%s", dtype_torch_name(x->dtype));
+      break;
+    case O_COMPLEX: print_complex(r, out, x); break;
     case O_TENSOR: graph_print_type(out, x->tensor); break;
     case O_TUPLE:
     case O_LIST:
@@ -132,7 +159,7 @@ const char *object_text(Reader *r, const Object *x) {
 
 const char *object_describe(Reader *r, const Object *x) {
   Buf b = {.arena = r->cx->arena};
-  if (x->kind == O_TENSOR) buf_puts(&b, "a tensor ");
+  if (x->kind == O_TENSOR || complex_is_tensor(x)) buf_puts(&b, "a tensor ");
   text(r, &b, x, true);
   return b.at;
 }
@@ -151,7 +178,7 @@ bool object_equal(const Object *a, const Object *b) {
     case O_STR:
     case O_PATH: return !strcmp(a->s, b->s);
     case O_SIZE: return a->size == b->size;
-    case O_DTYPE: return a->dtype == b->dtype;
+    case O_DTYPE: return a->dtype == b->dtype && a->is_complex == b->is_complex;
     case O_TENSOR: return a->tensor == b->tensor;
     case O_TUPLE:
     case O_LIST:
@@ -172,6 +199,7 @@ bool object_truth(Reader *r, Span at, const Object *x) {
     case O_TUPLE:
     case O_LIST: return x->list.n;
     case O_DICT: return x->dict.n;
+    case O_COMPLEX: return object_truth(r, at, x->parts.real) || object_truth(r, at, x->parts.imag);
     case O_TENSOR: read_fail(r, at, "a condition on the values of a tensor: what is computed may not depend on data");
     default: return true;
   }
@@ -209,9 +237,11 @@ Object *want_items(Reader *r, Span at, Object *x) {
       out = object_new(r, O_LIST);
       for (const char *s = x->s; *s; s++) object_append(r, out, object_str(r, arena_strndup(r->cx->arena, s, 1)));
       return out;
+    case O_COMPLEX:
     case O_TENSOR: {
       int64_t n;
-      if (!x->tensor->rank || !size_is_int(x->tensor->size[0], &n)) break;
+      const Object *part = x->kind == O_COMPLEX ? x->parts.real : x;
+      if (part->kind != O_TENSOR || !part->tensor->rank || !size_is_int(part->tensor->size[0], &n)) break;
       out = object_new(r, O_LIST);
       for (int64_t i = 0; i < n; i++) object_append(r, out, op_subscript(r, at, x, object_int(r, i)));
       return out;

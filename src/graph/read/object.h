@@ -13,6 +13,7 @@ typedef enum {
   O_STR,
   O_SIZE, /* an integer that depends on the graph's symbols */
   O_TENSOR,
+  O_COMPLEX, /* two real tensors, or two floats */
   O_DTYPE,
   O_ELLIPSIS,
   O_TUPLE,
@@ -47,7 +48,14 @@ struct Object {
       Object *grad; /* of a leaf, what backward() has added up; or NULL */
       bool is_parameter;
     };
-    Dtype dtype;
+    struct {
+      Object *real, *imag; /* alike */
+      Object *pair;        /* a tensor whose last dim has both: they are views of it; or NULL */
+    } parts;               /* COMPLEX */
+    struct {
+      Dtype dtype;
+      bool is_complex; /* numbers whose parts are of that type */
+    };                 /* DTYPE */
     struct {
       int n, cap;
       Object **at;
@@ -118,6 +126,7 @@ Object *object_size(Reader *r, const Size *s); /* an INT when it is known */
 Object *object_tensor(Reader *r, Tensor *t);
 Tensor *use_tensor(Reader *r, Span at, Object *x); /* what its memory holds now */
 Object *object_dtype(Reader *r, Dtype t);
+Object *object_complex_dtype(Reader *r, Dtype part);
 Object *object_list(Reader *r, ObjectKind kind, int n, Object *const *at); /* copies `at` */
 void object_append(Reader *r, Object *list, Object *x);
 Object *dict_get(const Object *dict, const Object *key);
@@ -188,9 +197,28 @@ Object *library_named(Reader *r, const char *name);
 Object *builtin_name(Reader *r, const char *name); /* NULL: none */
 Object *path_value(Reader *r, const char *path);   /* a constant of a library: math.pi, torch.float32 */
 Object *path_call(Reader *r, const char *path, const Args *a);
-void refuse_complex(Reader *r, Span at, const char *path); /* fails where it takes or makes complex numbers */
+void refuse_complex(Reader *r, Span at, const char *path); /* fails where its parts are floats of 16 bits */
 Object *method_call(Reader *r, Object *self, const char *name, const Args *a);
 bool has_method(const Object *x, const char *name);
+
+/* complex.c: complex numbers */
+Object *complex_number(Reader *r, double real, double imag);
+/* Parts that are alike as they are share memory with the value; others are made so. */
+Object *complex_join(Reader *r, Span at, Object *real, Object *imag);
+Object *complex_of_pairs(Reader *r, Span at, Object *pair); /* view_as_complex */
+Tensor *complex_pairs(Reader *r, Span at, Object *x);       /* view_as_real: their values now */
+bool complex_is_tensor(const Object *x);
+Object *complex_binary(Reader *r, Span at, const char *name, Object *a, Object *b);
+Object *complex_compare(Reader *r, Span at, PyOp op, Object *a, Object *b);
+Object *complex_unary(Reader *r, Span at, PyOp op, Object *x);
+Object *complex_subscript(Reader *r, Span at, Object *x, Object *index);
+Object *complex_attribute(Reader *r, Span at, Object *x, const char *name); /* NULL: none */
+bool complex_assign(Reader *r, Span at, Object *x, const char *name, Object *value);
+void complex_in_place(Reader *r, Span at, Object *x, const char *name, Object *value);
+void complex_ask(Reader *r, Span at, Object *x, bool wanted); /* requires_grad_() */
+/* A primitive of complex numbers, or of their type; NULL: it is of none. */
+Object *complex_prim(Reader *r, const char *name, const Args *a);
+Dtype complex_part(const Object *dtype);
 
 /* grad.c: as graph_gradients(), in a program that is being read */
 /* y, with a rule of its own: f(gradient of y, of...) gives that of each of `of`. */
@@ -206,7 +234,7 @@ Tensor *prim_slice(Reader *r, Span at, Tensor *x, int dim, const Object *start, 
 /* reader.c */
 Reader *reader_create(Context *cx, Graph *g, bool with_library);
 /* Of the annotation of a value, "f32[2, s0][s0, 1]cpu"; false: it is no such text. */
-bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, int *rank, const Size **size);
+bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, bool *is_complex, int *rank, const Size **size);
 void annotation_check(Reader *r, Span at, const char *text, const Object *value);
 
 #endif

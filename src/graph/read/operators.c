@@ -93,8 +93,10 @@ static const struct {
 
 static Object *tensor_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) {
   Object *in[] = {a, b};
+  bool complex = a->kind == O_COMPLEX || b->kind == O_COMPLEX;
   for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-    if (points[i].op == op) return object_tensor(r, op_point(r, at, points[i].point, 2, in));
+    if (points[i].op == op && complex) return complex_binary(r, at, graph_points[points[i].point].name, a, b);
+    else if (points[i].op == op) return object_tensor(r, op_point(r, at, points[i].point, 2, in));
   const char *name = op == PYOP_POW ? "pow" : op == PYOP_MAT_MULT ? "matmul" : op == PYOP_MOD ? "remainder" : NULL;
   if (!name) read_fail(r, at, "the operator %s on tensors", pyop_symbol(op));
   return call_values(r, at, library_named(r, name), 2, in);
@@ -186,7 +188,8 @@ static Object *sequence_binary(Reader *r, Span at, PyOp op, Object *a, Object *b
 }
 
 Object *op_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) {
-  if (a->kind == O_TENSOR || b->kind == O_TENSOR) return tensor_binary(r, at, op, a, b);
+  bool complex = a->kind == O_COMPLEX || b->kind == O_COMPLEX;
+  if (complex || a->kind == O_TENSOR || b->kind == O_TENSOR) return tensor_binary(r, at, op, a, b);
   bool numbers = object_is_number(a) && object_is_number(b);
   if (numbers && a->kind != O_FLOAT && b->kind != O_FLOAT) return int_binary(r, at, op, a, b);
   if (numbers) {
@@ -238,6 +241,7 @@ Object *op_compare(Reader *r, Span at, PyOp op, Object *a, Object *b) {
   if (op == PYOP_IS || op == PYOP_IS_NOT) return object_bool(r, object_equal(a, b) == (op == PYOP_IS));
   if (op == PYOP_IN || op == PYOP_NOT_IN) return object_bool(r, contains(r, at, b, a) == (op == PYOP_IN));
   bool none = a->kind == O_NONE || b->kind == O_NONE || a->kind == O_STR || b->kind == O_STR;
+  if ((a->kind == O_COMPLEX || b->kind == O_COMPLEX) && !none) return complex_compare(r, at, op, a, b);
   if ((a->kind == O_TENSOR || b->kind == O_TENSOR) && !none) return tensor_binary(r, at, op, a, b);
   if (a->kind == O_SIZE || b->kind == O_SIZE) return size_compare(r, at, op, a, b);
   if (op == PYOP_EQ || op == PYOP_NOT_EQ) return object_bool(r, object_equal(a, b) == (op == PYOP_EQ));
@@ -256,6 +260,7 @@ Object *op_compare(Reader *r, Span at, PyOp op, Object *a, Object *b) {
 
 Object *op_unary(Reader *r, Span at, PyOp op, Object *x) {
   if (op == PYOP_NOT) return object_bool(r, !object_truth(r, at, x));
+  if (x->kind == O_COMPLEX) return complex_unary(r, at, op, x);
   if (x->kind == O_TENSOR && op == PYOP_U_ADD) return x;
   if (x->kind == O_TENSOR) return object_tensor(r, op_point(r, at, op == PYOP_INVERT ? POINT_NOT : POINT_NEG, 1, &x));
   if (x->kind == O_SIZE) return op_binary(r, at, PYOP_MULT, x, object_int(r, op == PYOP_U_SUB ? -1 : 1));
@@ -333,6 +338,7 @@ static Object *tensor_subscript(Reader *r, Span at, Tensor *x, Object *index) {
 Object *op_subscript(Reader *r, Span at, Object *x, Object *index) {
   stack_guard();
   if (x->kind == O_TENSOR) return tensor_subscript(r, at, use_tensor(r, at, x), index);
+  if (complex_is_tensor(x)) return complex_subscript(r, at, x, index);
   if (x->kind == O_DICT) {
     Object *v = dict_get(x, index);
     if (!v) read_fail(r, at, "there is no key %s", object_describe(r, index));

@@ -20,6 +20,7 @@ static Dtype dtype(Reader *r, const Args *a, int i) {
   if (x->kind == O_PATH && !strcmp(x->s, "python.int")) return DT_I64;
   if (x->kind == O_PATH && !strcmp(x->s, "python.bool")) return DT_I1;
   if (x->kind == O_PATH) refuse_complex(r, a->span, x->s);
+  if (x->kind == O_DTYPE && x->is_complex) read_fail(r, a->span, "%s is not supported here", object_text(r, x));
   if (x->kind != O_DTYPE) read_fail(r, a->span, "a type is wanted, and not %s", object_describe(r, x));
   return x->dtype;
 }
@@ -302,6 +303,12 @@ static Object *clone_module(Reader *r, Object *x, Map *seen) {
   Object *y = map_get(seen, x);
   if (y) return y;
   bool is_state = x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT;
+  if (x->kind == O_COMPLEX && x->parts.pair) {
+    Object *pair = clone_module(r, x->parts.pair, seen);
+    y = pair == x->parts.pair ? x : complex_of_pairs(r, r->g->place, pair);
+    map_put(seen, x, y);
+    return y;
+  }
   if (!is_state && x->kind != O_OBJECT && x->kind != O_LIST && x->kind != O_TUPLE && x->kind != O_DICT) return x;
   y = arena_copy(r->cx->arena, x, sizeof *x);
   map_put(seen, x, y);
@@ -309,6 +316,7 @@ static Object *clone_module(Reader *r, Object *x, Map *seen) {
     const Tensor *t = x->tensor;
     y->tensor = graph_input(r->g, NULL, t->dtype, t->rank, t->size);
     y->tensor->is_state = t->is_state;
+    y->tensor->is_complex = t->is_complex;
     if (x->is_parameter && dtype_is_float(t->dtype)) autograd_ask(r, r->g->place, y, true);
   } else if (x->kind == O_OBJECT) {
     y->object.fields = map_create(r->cx->arena, false);
@@ -461,6 +469,8 @@ static Object *result(Reader *r, const Args *a, Tensor *t, bool is_view) {
 }
 
 Object *prim_call(Reader *r, const char *name, const Args *a) {
+  Object *complex = complex_prim(r, name, a);
+  if (complex) return complex;
   for (size_t i = 0; i < sizeof prims / sizeof *prims; i++)
     if (!strcmp(prims[i].name, name)) return result(r, a, prims[i].make(r, a), prims[i].is_view);
   int reduction = graph_reduction_named(name);
@@ -489,10 +499,11 @@ Object *tensor_attribute(Reader *r, Span at, Tensor *t, const char *name) {
   if (!strcmp(name, "ndim")) return object_int(r, t->rank);
   if (!strcmp(name, "device")) return object_str(r, "cpu");
   if (!strcmp(name, "is_cuda")) return object_bool(r, false);
-  if (!strcmp(name, "T") || !strcmp(name, "mT")) {
+  if (!strcmp(name, "real")) return object_tensor(r, t);
+  if (!strcmp(name, "T") || !strcmp(name, "mT") || !strcmp(name, "H") || !strcmp(name, "mH")) {
     int64_t dims[GRAPH_MAX_RANK];
-    bool all = *name == 'T';
-    if (!all && t->rank < 2) read_fail(r, at, "mT of a tensor of %d dims", t->rank);
+    bool all = *name == 'T' || *name == 'H';
+    if (!all && t->rank < 2) read_fail(r, at, "%s of a tensor of %d dims", name, t->rank);
     for (int d = 0; d < t->rank; d++) dims[d] = all ? t->rank - 1 - d : d < t->rank - 2 ? d : 2 * t->rank - 3 - d;
     return object_tensor(r, graph_permute(r->g, t, dims));
   }

@@ -14,6 +14,7 @@
  *     object.c    values, and what they are called      operators.c  + - < [] on them: promotion, broadcasting
  *     eval.c      expressions                            exec.c       statements, calls, classes
  *     builtins.c  Python's functions and methods         prims.c      the primitives
+ *     complex.c   complex numbers
  *     reader.c    a file's function to a graph */
 #ifndef NEREID_GRAPH_READ_H
 #define NEREID_GRAPH_READ_H
@@ -27,6 +28,7 @@ typedef struct ReadInput { /* a parameter of a function that does not say its ty
   int rank;
   int64_t shape[GRAPH_MAX_RANK];
   const char *text; /* not a tensor: a Python expression */
+  bool is_complex;  /* the last dim, of 2, has the parts */
 } ReadInput;
 
 /* The graph of one function of a file; function NULL: the only one, or `forward`. inputs: by name, or for parameters

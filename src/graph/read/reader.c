@@ -12,11 +12,14 @@ static const struct {
 /* ---- annotations: "f32[2, s0*4][s0*4, 1]cpu" --------------------------------------------------------------------- */
 
 /* The names of fx where they differ from ours. */
-static bool dtype_of(const char *name, size_t n, Dtype *t) {
+static bool dtype_of(const char *name, size_t n, Dtype *t, bool *is_complex) {
   char word[16];
   if (n >= sizeof word) return false;
   memcpy(word, name, n);
   word[n] = 0;
+  *is_complex = !strcmp(word, "c64") || !strcmp(word, "c128");
+  *t = strcmp(word, "c64") ? DT_F64 : DT_F32;
+  if (*is_complex) return true;
   for (int i = 0; i < DT_COUNT; i++) {
     if (strcmp(dtype_name((Dtype)i), strcmp(word, "b8") ? word : "i1")) continue;
     *t = (Dtype)i;
@@ -59,9 +62,9 @@ static Object *size_text(Reader *r, Span at, const char *text, size_t n) {
   return eval(r, &sc, e);
 }
 
-bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, int *rank, const Size **size) {
+bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, bool *is_complex, int *rank, const Size **size) {
   const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
-  if (!close || !dtype_of(text, (size_t)(open - text), t)) return false;
+  if (!close || !dtype_of(text, (size_t)(open - text), t, is_complex)) return false;
   *rank = 0;
   for (const char *s = open + 1; s < close;) {
     size_t n = strcspn(s, ",]");
@@ -88,21 +91,33 @@ void annotation_check(Reader *r, Span at, const char *text, const Object *value)
       read_fail(r, at, "is annotated as %s, and is %s", object_text(r, sym), object_describe(r, value));
     return;
   }
-  if (!annotation_read(r, at, text, &said.dtype, &said.rank, size)) return;
-  if (value->kind != O_TENSOR || value->tensor->dtype != said.dtype || !graph_same_shape(value->tensor, &said)) {
-    Buf b = {.arena = r->cx->arena};
-    graph_print_type(&b, &said);
-    read_fail(r, at, "is annotated as %s, and is %s", b.at, object_describe(r, value));
-  }
+  bool is_complex;
+  if (!annotation_read(r, at, text, &said.dtype, &is_complex, &said.rank, size)) return;
+  const Object *x = is_complex && complex_is_tensor(value) ? value->parts.real : value;
+  bool kind = x->kind == O_TENSOR && is_complex == (value->kind == O_COMPLEX);
+  if (!kind || x->tensor->dtype != said.dtype || !graph_same_shape(x->tensor, &said))
+    read_fail(r, at, "is annotated as %.*s, and is %s", (int)(strchr(text, ']') + 1 - text), text,
+              object_describe(r, value));
 }
 
 /* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
+
+static Object *input(Reader *r, Span at, const char *name, Dtype t, bool is_complex, int rank, const Size **size) {
+  if (!is_complex) return object_tensor(r, graph_input(r->g, name, t, rank, size));
+  if (rank == GRAPH_MAX_RANK) read_fail(r, at, "a complex tensor has at most %d dims", GRAPH_MAX_RANK - 1);
+  size[rank] = size_int(r->g, 2);
+  Object *pair = object_tensor(r, graph_input(r->g, name, t, rank + 1, size));
+  pair->tensor->is_complex = true;
+  return complex_of_pairs(r, at, pair);
+}
 
 static Object *from_spec(Reader *r, Span at, const ReadInput *in) {
   if (in->is_tensor) {
     const Size *size[GRAPH_MAX_RANK];
     for (int d = 0; d < in->rank; d++) size[d] = size_int(r->g, in->shape[d]);
-    return object_tensor(r, graph_input(r->g, in->name, in->dtype, in->rank, size));
+    if (in->is_complex && (!in->rank || in->shape[in->rank - 1] != 2))
+      read_fail(r, at, "the complex input %s has a last dim of 2, for its parts", in->name);
+    return input(r, at, in->name, in->dtype, in->is_complex, in->rank - in->is_complex, size);
   }
   Source *s = source_from_text(r->cx, in->name, in->text, strlen(in->text));
   return eval(r, r->file, parse_expression(r->cx, s));
@@ -119,9 +134,10 @@ static Object *parameter(Reader *r, Node *p, int n, const ReadInput *inputs) {
   if (!text) return NULL;
   Dtype t;
   int rank;
+  bool is_complex;
   const Size *size[GRAPH_MAX_RANK];
-  if (!annotation_read(r, p->span, text, &t, &rank, size)) return NULL;
-  return object_tensor(r, graph_input(r->g, p->arg.arg, t, rank, size));
+  if (!annotation_read(r, p->span, text, &t, &is_complex, &rank, size)) return NULL;
+  return input(r, p->span, p->arg.arg, t, is_complex, rank, size);
 }
 
 static void outputs(Reader *r, Object *x) {
@@ -131,7 +147,11 @@ static void outputs(Reader *r, Object *x) {
   else if (x->kind == O_DICT)
     for (int i = 0; i < x->dict.n; i++) outputs(r, x->dict.values[i]);
   else if (x->kind == O_TENSOR) vec_push(r->cx->arena, &r->g->outputs, use_tensor(r, (Span){0}, x));
-  else if (object_is_number(x) || x->kind == O_SIZE || x->kind == O_NONE) vec_push(r->cx->arena, &r->g->outputs, NULL);
+  else if (complex_is_tensor(x)) {
+    graph_complex_output(r->g, r->g->outputs.n);
+    vec_push(r->cx->arena, &r->g->outputs, complex_pairs(r, (Span){0}, x));
+  } else if (object_is_number(x) || x->kind == O_SIZE || x->kind == O_NONE || x->kind == O_COMPLEX)
+    vec_push(r->cx->arena, &r->g->outputs, NULL);
   else read_fail(r, (Span){0}, "the function returns %s", object_describe(r, x));
 }
 
@@ -189,6 +209,7 @@ Reader *reader_create(Context *cx, Graph *g, bool with_library) {
 static void name_parameters(Reader *r, Object *x, const char *path) {
   stack_guard();
   Arena *a = r->cx->arena;
+  if (x->kind == O_COMPLEX && x->parts.pair) x = x->parts.pair;
   if (x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT && *path) x->tensor->name = path;
   if (x->kind == O_LIST || x->kind == O_TUPLE)
     for (int i = 0; i < x->list.n; i++)
@@ -218,9 +239,12 @@ static Object *make_module(Reader *r, Object *cls, Node *place) {
 
 /* What get_inputs() gives for a parameter of forward: an input of that type and shape, or the value itself. */
 static Object *from_example(Reader *r, const char *name, Object *x) {
-  if (x->kind != O_TENSOR) return x;
-  Tensor *t = x->tensor;
-  return object_tensor(r, graph_input(r->g, name, t->dtype, t->rank, t->size));
+  bool is_complex = complex_is_tensor(x);
+  if (x->kind != O_TENSOR && !is_complex) return x;
+  Tensor *t = is_complex ? x->parts.real->tensor : x->tensor;
+  const Size *size[GRAPH_MAX_RANK];
+  memcpy(size, t->size, sizeof *size * (size_t)t->rank);
+  return input(r, r->g->place, name, t->dtype, is_complex, t->rank, size);
 }
 
 static Object *run_function(Reader *r, Object *f, Object *self, int n, const ReadInput *inputs) {

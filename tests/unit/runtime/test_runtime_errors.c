@@ -511,6 +511,39 @@ static const char *npy(const char *header, size_t n) {
   return write_file("a.npy", file, 10 + h + n);
 }
 
+static void expect_status(nereid_status status, nereid_error **error, nereid_status want, const char *why) {
+  assert_int_equal(status, want);
+  assert_non_null(strstr(nereid_error_text(*error), why));
+  nereid_error_free(*error);
+  *error = NULL;
+}
+
+/* Complex numbers are pairs, for who takes such. */
+static void test_npy_pairs(void **state) {
+  (void)state;
+  nereid_error *e = NULL;
+  nereid_array a = {0};
+  bool is_complex = false;
+  static const char two[] = "{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }";
+  static const char plain[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }";
+  static const char rank[] = "{'descr': '<c16', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1), }";
+  expect_status(nereid_npy_read(npy(two, 16), &a, &e), &e, NEREID_BAD_FILE, "complex numbers ('<c8')");
+  expect_status(nereid_npy_read_pairs(npy(rank, 16), &a, &is_complex, &e), &e, NEREID_BAD_FILE, "7 dimensions");
+  expect_status(nereid_npy_read_pairs(npy(two, 15), &a, &is_complex, &e), &e, NEREID_BAD_FILE, "truncated");
+  assert_ok(nereid_npy_read_pairs(npy(plain, 16), &a, &is_complex, &error));
+  assert_true(!is_complex && a.rank == 1 && a.bytes == 16);
+  expect_status(nereid_npy_write_pairs("b.npy", &a, &e), &e, NEREID_BAD_ARGUMENT, "pairs of f32 or f64");
+  nereid_array_free(&a);
+  assert_ok(nereid_npy_read_pairs(npy(two, 16), &a, &is_complex, &error));
+  assert_true(is_complex && a.dtype == NEREID_F32 && a.rank == 2 && a.shape[0] == 2 && a.shape[1] == 2);
+  memcpy(a.data, (float[]){1, 2, 3, 4}, 16);
+  assert_ok(nereid_npy_write_pairs(path_in("pairs.npy"), &a, &error));
+  nereid_array_free(&a);
+  assert_ok(nereid_npy_read_pairs(path_in("pairs.npy"), &a, &is_complex, &error));
+  assert_true(is_complex && a.rank == 2 && ((float *)a.data)[3] == 4);
+  nereid_array_free(&a);
+}
+
 static void expect_npy(const char *path, const char *why) {
   nereid_array a;
   memset(&a, 0x5a, sizeof a);
@@ -656,12 +689,13 @@ static int remove_folder(void **state) {
 int main(void) {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(test_device_names),       TEST(test_memory),         TEST(test_modules),
-      TEST(test_kernel_names),       TEST(test_grids),          TEST(test_argument_lists),
-      TEST(test_argument_kinds),     TEST(test_descriptors),    TEST(test_faults),
-      TEST(test_stepping),           TEST(test_inspection),     TEST(test_eval),
-      TEST(test_compiler_and_cache), TEST(test_out_of_memory),  TEST(test_npy_bad),
-      TEST(test_npy_pipe),           TEST(test_npy_round_trip), TEST(test_npy_write_bad),
+      TEST(test_device_names),       TEST(test_memory),        TEST(test_modules),
+      TEST(test_kernel_names),       TEST(test_grids),         TEST(test_argument_lists),
+      TEST(test_argument_kinds),     TEST(test_descriptors),   TEST(test_faults),
+      TEST(test_stepping),           TEST(test_inspection),    TEST(test_eval),
+      TEST(test_compiler_and_cache), TEST(test_out_of_memory), TEST(test_npy_bad),
+      TEST(test_npy_pairs),          TEST(test_npy_pipe),      TEST(test_npy_round_trip),
+      TEST(test_npy_write_bad),
   };
   return cmocka_run_group_tests_name("runtime errors", tests, make_folder, remove_folder);
 }

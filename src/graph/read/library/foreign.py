@@ -5,6 +5,9 @@
 
 def randn(*size, dtype=None, **how):
     s = sizes_of(size)
+    if dtype is not None and prim.is_complex(dtype):  # parts of variance 1 / 2
+        part = prim.real(prim.full([], 0, dtype)).dtype
+        return prim.complex(randn(s, dtype=part), randn(s, dtype=part)) * 0.7071067811865476
     radius = prim.sqrt(-2 * prim.log(1 - prim.uniform(s, or_float(dtype))))
     return radius * prim.cos(prim.uniform(s, or_float(dtype)) * (2 * math.pi))
 

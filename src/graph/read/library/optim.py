@@ -9,7 +9,7 @@ class Optimizer:
         self.param_groups, self.state, n = [], {}, 0
         for g in groups:
             group = {**defaults, **g}
-            group['params'] = list(group['params'])
+            group['params'] = [prim.view_as_real(p) if prim.is_complex(p) else p for p in group['params']]
             group['first'] = n
             for p in group['params']:
                 self.state[n] = self.start(p, group, f"state.{n}.")

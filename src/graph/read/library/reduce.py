@@ -78,7 +78,7 @@ def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     n = count(x, dims)
     less = correction if correction is not None else 1 if unbiased else 0
     m = prim.sum(x, dims) / n
-    v = prim.sum(square(x - prim.detach(m)), dims) / (n - less)  # deviations sum to 0: nothing comes to m
+    v = prim.sum(square_of_abs(x - prim.detach(m)), dims) / (n - less)  # deviations sum to 0: nothing comes to m
     return finish(v, dims, keepdim), finish(m, dims, keepdim)
 
 
@@ -103,7 +103,7 @@ def norm(x, p=2, dim=None, keepdim=False, *, dtype=None):
     if p == 'nuc':
         prim.fail("the nuclear norm is not supported: singular values are not")
     if p == 'fro' or p == 2 or p is None:
-        return root(sum(x * x, dim, keepdim))
+        return root(sum(square_of_abs(x), dim, keepdim))
     if p == 1:
         return sum(prim.abs(x), dim, keepdim)
     if p == math.inf:

@@ -26,7 +26,23 @@ def dim(x): return x.ndim
 def numel(x): return prim.numel(x)
 def without(x, dims): return prim.reshape(x, [x.shape[d] for d in range(x.ndim) if d not in dims])
 def permute(x, *dims): return prim.permute(x, sizes_of(dims))
-def view(x, *size): return prim.convert(x, size[0]) if is_dtype(size[0]) else prim.reshape(x, sizes_of(size))
+def view(x, *size): return view_as_type(x, size[0]) if is_dtype(size[0]) else prim.reshape(x, sizes_of(size))
+
+
+# The same memory: of complex numbers their parts, of integers of 8 bits the same ones.
+def view_as_type(x, dtype):
+    if x.dtype == dtype:
+        return x
+    if prim.is_complex(x) and x.real.dtype == dtype:
+        return flatten(prim.view_as_real(x), -2)
+    if prim.is_complex(dtype) and prim.real(prim.full([], 0, dtype)).dtype == x.dtype:
+        return prim.view_as_complex(unflatten(x, -1, [x.shape[-1] // 2, 2]))
+    for t in [x.dtype, dtype]:
+        if str(t) not in ('torch.bool', 'torch.int8', 'torch.uint8'):
+            prim.fail(f"view of {x.dtype} as {dtype}: the bits of another type are not supported")
+    return prim.convert(x, dtype)
+
+
 def reshape(x, *size): return prim.reshape(x, sizes_of(size))
 def aten__unsafe_view(x, size): return prim.reshape(x, size)
 def view_as(x, y): return prim.reshape(x, y.shape)
@@ -335,7 +351,7 @@ def flipud(x): return prim.flip(x, 0)
 def ravel(x): return flatten(x)
 def swapdims(x, dim0, dim1): return transpose(x, dim0, dim1)
 def moveaxis(x, source, destination): return movedim(x, source, destination)
-def adjoint(x): return transpose(x, -2, -1)
+def adjoint(x): return conj(transpose(x, -2, -1))
 def tile(x, *dims): return tensor_repeat(x, [1] * (x.ndim - len(sizes_of(dims))) + list(sizes_of(dims)))
 def torch_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)
 def tensor_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)

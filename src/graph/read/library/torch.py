@@ -122,7 +122,7 @@ def deg2rad(x): return x * 0.017453292519943295
 def rad2deg(x): return x * 57.29577951308232
 def copysign(x, y): return prim.where(signbit(y), -prim.abs(x), prim.abs(x))
 def signbit(x): return (x < 0) | (1 / x < 0) if prim.is_float(x.dtype) else x < 0
-def sgn(x): return sign(x)
+def sgn(x): return complex_sgn(x) if prim.is_complex(x) else sign(x)
 def heaviside(x, values): return prim.where(x == 0, values, prim.where(x > 0, 1, 0)).to(x.dtype)
 def xlogy(x, y): return prim.where(y != y, y, prim.where(x == 0, 0, x * prim.log(prim.where(x == 0, 1, y))))
 def sinc(x): return prim.where(x == 0, 1, prim.sin(x * math.pi) / prim.where(x == 0, 1, x * math.pi))
@@ -247,8 +247,7 @@ def tensor_to(x, *what, dtype=None, **how):
 def type(x, dtype=None, **how): return str(x.dtype) if dtype is None else prim.convert(x, dtype)
 def reshape_as(x, y): return prim.reshape(x, y.shape)
 def is_tensor(x): return isinstance(x, torch.Tensor)
-def is_floating_point(x): return prim.is_float(x.dtype)
-def is_complex(x): return False
+def is_floating_point(x): return prim.is_float(x.dtype) and not prim.is_complex(x)
 def get_default_dtype(): return torch.float32
 def Size(sizes=()): return tuple(sizes)
 def as_tensor(x, dtype=None, device=None): return tensor_to(x, dtype=dtype) if isinstance(x, torch.Tensor) else tensor(x, dtype=dtype)
@@ -306,7 +305,7 @@ def tensor_retain_grad(x): prim.requires_grad(x, True)
 
 def sizes_of(size): return size[0] if len(size) == 1 and isinstance(size[0], (list, tuple)) else size
 def or_float(dtype): return torch.float32 if dtype is None else dtype
-def type_of(value): return torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.float32
+def type_of(value): return torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.complex64 if isinstance(value, complex) else torch.float32
 def full(size, value, *, dtype=None, **how): return prim.full(size, value, type_of(value) if dtype is None else dtype)
 def zeros(*size, dtype=None, **how): return prim.full(sizes_of(size), 0, or_float(dtype))
 def ones(*size, dtype=None, **how): return prim.full(sizes_of(size), 1, or_float(dtype))
