@@ -26,6 +26,7 @@
 #include "fuse/fuse.h"
 
 enum { MOST_READS = 24, MOST_ROOTS = 24, MOST_REPEATED = 24, ROUNDS = 4, SMALL = 1024 };
+enum { MANY_SHARE = 4 }; /* elements for which one is computed */
 enum { MOST_PLACES = 32, MANY_PLACES = 1 << 20 };
 enum { MANY_SCATTERED = 1 << 17, SHORT_ROW = 512 }; /* elements that are stored; of a row, of which a tile has 8 then */
 enum { MOST_INLINED = 2 * MOST_READS, MOST_TRIED = 64, MOST_USERS = 64 };
@@ -621,6 +622,28 @@ static void store_operands(Grouping *q) {
   }
 }
 
+/* x, or what its parts are made of. */
+static void store_table(Grouping *q, const bool *constant, Tensor *x) {
+  stack_guard();
+  while (graph_is_view(x) && x->in_count == 1) x = x->in[0];
+  if (x->op == GRAPH_POINT && constant[x->id] && cost(q, x) > 4) q->root[x->id] = true;
+  for (int i = 0; x->op == GRAPH_CONCAT && i < x->in_count; i++) store_table(q, constant, x->in[i]);
+}
+
+/* Tables: what no input enters, and products read, or many elements share (roots of unity of a Fourier transform). */
+static void store_tables(Grouping *q) {
+  bool *constant = NEW_N(q->g->cx->arena, bool, q->g->at.n + 1);
+  for (int i = 0; i < q->g->at.n; i++) {
+    const Tensor *t = q->g->at.at[i];
+    int64_t all, few;
+    constant[i] = t->op == GRAPH_IOTA || t->op == GRAPH_FULL || t->op == GRAPH_POINT || graph_is_view(t);
+    for (int k = 0; k < t->in_count; k++) constant[i] &= constant[t->in[k]->id];
+    bool shared = t->op == GRAPH_EXPAND && size_is_int(graph_numel(q->g, t), &all) &&
+                  size_is_int(graph_numel(q->g, t->in[0]), &few) && all >= MANY_SHARE * few;
+    for (int k = 0; (shared || t->op == GRAPH_PRODUCT) && k < t->in_count; k++) store_table(q, constant, t->in[k]);
+  }
+}
+
 /* What a tensor comes to: a result is computed from it; it is one, or is taken in its own type; it is compared, or what
  * is computed from it. */
 enum { END_COMPUTED = 1, END_SHOWN = 2, END_COMPARED = 4 };
@@ -703,6 +726,7 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
   if (!o->eager) store_wide(q);
   if (!o->eager && !o->no_online) stream_find(p, q->root);
   if (!o->eager) store_operands(q);
+  if (!o->eager) store_tables(q);
   for (int round = 0; round < ROUNDS; round++) {
     make_groups(q, o->eager);
     if (o->eager || !store_repeated(q)) break;

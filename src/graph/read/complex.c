@@ -94,12 +94,12 @@ static Object *pair_of(Reader *r, Span at, Object *x) {
   if (!complex_is_tensor(x)) read_fail(r, at, "a complex tensor is wanted, and not %s", object_describe(r, x));
   if (x->parts.pair) return x->parts.pair;
   Tensor *t = complex_pairs(r, at, x);
-  Object *pair = object_tensor(r, t = graph_detach(r->g, t, t));
   for (int k = 0; k < 2; k++)
-    if (tensor_is_view(r, part_now(r, at, x, k))) return pair; /* memory of others: this is a copy */
+    if (tensor_is_view(r, part_now(r, at, x, k))) return object_tensor(r, tensor_unwritable(r, t));
+  t = graph_detach(r->g, t, t);
   for (int k = 0; k < 2; k++) part_now(r, at, x, k)->now = of_pair(r, t, k);
   r->g->is_written = true;
-  return x->parts.pair = pair;
+  return x->parts.pair = object_tensor(r, t);
 }
 
 /* ---- operators --------------------------------------------------------------------------------------------------- */

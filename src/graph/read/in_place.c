@@ -15,7 +15,7 @@
 /* Of prim.view(x, f): x, and the function that takes the view of it. */
 typedef struct View {
   Tensor *of;
-  Object *f;
+  Object *f;     /* NULL: a copy that PyTorch has as a view, which must not be written */
   bool overlaps; /* an element of x may be in the view twice */
 } View;
 
@@ -58,13 +58,26 @@ static bool reshaped(Graph *g, const Tensor *t, const Size **stride) {
   return true;
 }
 
+/* A reshape that adds or drops dims of 1: a view of whatever strides. */
+static bool keeps_dims(const Tensor *t) {
+  const Tensor *x = t->in[0];
+  int k = 0;
+  for (int d = 0; d < x->rank; d++) {
+    if (size_is(x->size[d], 1)) continue;
+    while (k < t->rank && size_is(t->size[k], 1)) k++;
+    if (k == t->rank || t->size[k++] != x->size[d]) return false;
+  }
+  while (k < t->rank && size_is(t->size[k], 1)) k++;
+  return k == t->rank;
+}
+
 static bool is_view(Graph *g, const Tensor *t) {
   const Size *stride[GRAPH_MAX_RANK];
   switch (t->op) {
     case GRAPH_PERMUTE:
     case GRAPH_EXPAND: return true;
     case GRAPH_SLICE: return t->step > 0;
-    case GRAPH_RESHAPE: return reshaped(g, t, stride);
+    case GRAPH_RESHAPE: return keeps_dims(t) || reshaped(g, t, stride);
     case GRAPH_DETACH: return t->in_count == 1 || t->view;
     default: return false;
   }
@@ -77,6 +90,7 @@ static bool strides_of(Graph *g, const Tensor *t, const Size **stride) {
   stack_guard();
   const Size *of[GRAPH_MAX_RANK];
   if (t->op == GRAPH_RESHAPE && reshaped(g, t, stride)) return true;
+  if (t->op == GRAPH_RESHAPE && keeps_dims(t)) return false;
   if (t->op == GRAPH_RESHAPE || !is_view(g, t)) {
     row_major(g, t->rank, t->size, stride);
     return true;
@@ -108,6 +122,14 @@ Tensor *tensor_view(Reader *r, Span at, Tensor *x, Object *f, bool overlaps) {
   View *v = NEW(r->cx->arena, View);
   *v = (View){x, f, overlaps};
   Tensor *t = graph_detach(r->g, use_tensor(r, at, y), y->tensor);
+  t->view = v;
+  return t;
+}
+
+Tensor *tensor_unwritable(Reader *r, Tensor *x) {
+  View *v = NEW(r->cx->arena, View);
+  v->of = x;
+  Tensor *t = graph_detach(r->g, x, x);
   t->view = v;
   return t;
 }
@@ -179,6 +201,7 @@ static Tensor *written(Reader *r, Span at, const char *name, const Tensor *t, Te
   Tensor *x = viewed(t);
   int64_t back[GRAPH_MAX_RANK];
   const View *v = t->view;
+  if (v && !v->f) read_fail(r, at, "%s on view_as_real of a view: clone() it first", name);
   bool twice = v ? v->overlaps : t->op == GRAPH_EXPAND && !graph_is_empty(g, t);
   if (twice) read_fail(r, at, "%s on a view in which an element is more than once: clone() it first", name);
   if (graph_is_empty(g, t)) return x;

@@ -176,6 +176,7 @@ bool tensor_is_contiguous(Reader *r, const Tensor *t);
 bool tensor_is_view(Reader *r, const Tensor *t); /* shares its operand's memory */
 /* f(x), as a view of x's memory; overlaps: an element of x may be in it twice. */
 Tensor *tensor_view(Reader *r, Span at, Tensor *x, Object *f, bool overlaps);
+Tensor *tensor_unwritable(Reader *r, Tensor *x); /* a copy of x; to write it is an error */
 
 /* eval.c */
 Object *eval(Reader *r, Scope *sc, Node *n);

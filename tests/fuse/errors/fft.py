@@ -1,8 +1,8 @@
-# error: fft.py:8:5: error: torch.fft.rfft is not known
+# error: fft.py:8:5: error: torch.fft.hfft2 is not known
 # args: x=randn:f32[4,16]
 import torch
-from torch.fft import rfft
+from torch.fft import hfft2
 
 
 def forward(x):
-    return rfft(x).abs()
+    return hfft2(x).abs()

@@ -2,6 +2,15 @@
 import torch
 
 
+# x f64[3,3], y f64[2,4,5]
+def elements_of_diagonals(x, y):
+    d = x.diagonal()
+    d[0] = 5.0
+    d[None][0, 1:].mul_(2)
+    y.diagonal(0, 1, 2)[1, 2] += 7.0
+    return d, x.diagonal().sum()
+
+
 # x f64[4,6]; grad
 def add_to_column(x):
     x = x * 1
