@@ -324,7 +324,7 @@ bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out) {
 
 /* Whether neighbours among t's elements, at an index, are far from each other in the tile of a reduction, so that each
  * would be written on its own: places with others between, or rows of which a tile has few. Elementwise work has a tile
- * with an axis for them. Of f16 the row's sum, which that then reads, might be rounded. */
+ * with an axis for them. */
 static bool is_scattered(Graph *g, const FuseGroup *group, const Tensor *t, const Index *at, const IndexVar *r) {
   const Tensor *space = group->space->in[0];
   int64_t length, all;

@@ -119,11 +119,10 @@ static Tensor *sum_with(Parts *p) {
   if (!law_depends(&p->search, t->in[0], p->other)) return NULL;
   const Law *law = law_find(&p->search, t->in[0], REDUCE_SUM, at);
   if (law->why || law->factors.n) return NULL;
-  bool most = p->other->kind == REDUCE_MAX, narrow = dtype_bits(t->dtype) < 32; /* squares' parts would be rounded */
+  bool most = p->other->kind == REDUCE_MAX;
   Tensor *parts = NULL;
   if (most && law->exponent.n && !law->shifts) parts = of_exponentials(p, law);
-  if (!most && law->shifts == 2 && !law->exponent.n && !law->weight && !law->only && !narrow)
-    parts = of_squares(p, law);
+  if (!most && law->shifts == 2 && !law->exponent.n && !law->weight && !law->only) parts = of_squares(p, law);
   return parts ? fuse_cut_whole(g, &p->cut, t, parts) : NULL;
 }
 

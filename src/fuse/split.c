@@ -56,7 +56,7 @@ static int64_t run_of(const Tensor *t, bool reduced, int *d) {
 }
 
 /* How many reduced dims stand before the last kept ones, where rows are long and lie in runs shorter than a line,
- * others' beside them; else 0. *run: elements of such a run. Of f16 what is stored of a row might be rounded. */
+ * others' beside them; else 0. *run: elements of such a run. */
 static int before_runs(Graph *g, const Tensor *t, int64_t *run) {
   const Tensor *x = t->in[0];
   int64_t bytes = dtype_bytes(x->dtype), rows, all, side;
@@ -64,7 +64,7 @@ static int before_runs(Graph *g, const Tensor *t, int64_t *run) {
   if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, x), &all)) return 0;
   *run = run_of(t, true, &d);
   side = *run * run_of(t, false, &d);
-  if (bytes < 4 || *run < 2 || *run * bytes >= LINE || side * bytes < LINE) return 0;
+  if (*run < 2 || *run * bytes >= LINE || side * bytes < LINE) return 0;
   if (all / rows <= FUSE_HELD || all / rows / *run < LEAST_ACROSS) return 0;
   while (count < t->dim_count && t->dims[count] <= d) count++;
   return count;
