@@ -39,6 +39,36 @@ def rotary(q, cos, sin):
     return q * cos + turned * sin
 
 
+def rotary_complex(q, frequencies):
+    q_ = torch.view_as_complex(q.float().reshape(*q.shape[:-1], -1, 2))
+    return torch.view_as_real(q_ * torch.view_as_complex(frequencies)).flatten(3).type_as(q)
+
+
+def group_norm(x):
+    return F.group_norm(x, 8)
+
+
+def group_norm_last(x):
+    return F.group_norm(x.permute(0, 3, 1, 2), 8).permute(0, 2, 3, 1)
+
+
+def fnet(x):
+    return torch.fft.fft2(x).real * 1.0
+
+
+def long_convolution(u, k):
+    n = 2 * u.shape[-1]
+    return torch.fft.irfft(torch.fft.rfft(u, n=n) * torch.fft.rfft(k, n=n), n=n)[..., : u.shape[-1]] * 1.0
+
+
+def spectral_convolution(x, weight):
+    modes = weight.shape[2]
+    low = torch.fft.rfft2(x)[:, :, :modes, :modes]
+    mixed = torch.einsum("bixy,ioxy->boxy", low, torch.view_as_complex(weight))
+    h, w = x.shape[-2:]
+    return torch.fft.irfft2(F.pad(mixed, (0, w // 2 + 1 - modes, 0, h - modes)), s=(h, w)) * 1.0
+
+
 def swiglu(gate, up):
     return F.silu(gate) * up
 

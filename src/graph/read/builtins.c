@@ -434,6 +434,13 @@ void refuse_complex(Reader *r, Span at, const char *path) {
     read_fail(r, at, "%s is not supported: complex numbers have parts of float32 or float64", path);
 }
 
+/* Of torch.relu_ and torch.ops.aten.mul_.Scalar, which write their first operand; else NULL. */
+static Object *without_underscore(Reader *r, const char *path) {
+  const char *dot = !strncmp(path, "torch.ops.", 10) ? strrchr(path, '.') : path + strlen(path);
+  if (dot == path || dot[-1] != '_') return NULL;
+  return library_function(r, arena_printf(r->cx->arena, "%.*s%s", (int)(dot - path - 1), path, dot));
+}
+
 Object *path_call(Reader *r, const char *path, const Args *a) {
   if (!strncmp(path, "python.", 7)) return python_call(r, path + 7, a);
   if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a, false);
@@ -450,10 +457,9 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
     }
   Object *f = library_function(r, path);
   if (f) return call(r, f, a);
-  size_t n = strlen(path);
-  f = n && path[n - 1] == '_' ? library_function(r, arena_strndup(r->cx->arena, path, n - 1)) : NULL;
-  if (f && a->n && a->at[0]->kind == O_TENSOR) { /* torch.relu_(x) */
-    in_place(r, a->span, a->at[0], strrchr(path, '.') + 1, use_tensor(r, a->span, call(r, f, a)));
+  f = without_underscore(r, path);
+  if (f && a->n && (a->at[0]->kind == O_TENSOR || complex_is_tensor(a->at[0]))) {
+    write_result(r, a->span, a->at[0], strrchr(path, '.') + 1, call(r, f, a));
     return a->at[0];
   }
   refuse_complex(r, a->span, path);

@@ -240,7 +240,10 @@ static Object *parameter(Reader *r, const char *name, const Args *a) {
 
 static Object *write(Reader *r, const Args *a) { /* an input */
   Object *x = a->at[0], *pair = x->kind == O_COMPLEX ? x->parts.pair : NULL;
-  if (!pair) read_fail(r, a->span, "only inputs of the graph can be written in place");
+  if (!pair || pair->tensor->op != GRAPH_INPUT) {
+    complex_in_place(r, a->span, x, "copy_", a->at[1]);
+    return x;
+  }
   Object *v = complex_join(r, a->span, part(r, a->at[1], 0), part(r, a->at[1], 1));
   Object *of[] = {pair, object_tensor(r, complex_pairs(r, a->span, v))};
   prim_call(r, "write", &(Args){.span = a->span, .n = 2, .at = of});

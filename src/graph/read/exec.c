@@ -180,8 +180,7 @@ static How with(Reader *r, Scope *sc, Node *n, Object **result) {
   return how;
 }
 
-/* x becomes what an operation on it gave. */
-static void write_result(Reader *r, Span at, Object *x, const char *name, Object *value) {
+void write_result(Reader *r, Span at, Object *x, const char *name, Object *value) {
   if (x->kind == O_COMPLEX || value->kind == O_COMPLEX) complex_in_place(r, at, x, name, value);
   else in_place(r, at, x, name, use_tensor(r, at, value));
 }

@@ -188,6 +188,8 @@ void exec_file(Reader *r, Scope *sc, Node *module);
 Object *call(Reader *r, Object *f, const Args *a);
 Object *call_values(Reader *r, Span at, Object *f, int n, Object *const *at_);
 void assign(Reader *r, Scope *sc, Node *target, Object *value);
+/* x becomes what an operation on it gave. */
+void write_result(Reader *r, Span at, Object *x, const char *name, Object *value);
 Object *class_find(Object *cls, const char *name);
 /* x.NAME(argument), a method of x's class; NULL: x is no object, or has none. argument may be NULL. */
 Object *call_special(Reader *r, Span at, Object *x, const char *name, Object *argument);

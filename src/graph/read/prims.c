@@ -375,6 +375,17 @@ static Object *strides(Reader *r, Span at, const Tensor *t) {
   return out;
 }
 
+static Object *write(Reader *r, const Args *a) {
+  Tensor *input = tensor(r, a, 0), *value = tensor(r, a, 1);
+  if (input->op != GRAPH_INPUT) {
+    in_place(r, a->span, a->at[0], "copy_", value);
+    return a->at[0];
+  }
+  value = graph_expand(r->g, graph_convert(r->g, value, input->dtype), input->rank, input->size);
+  vec_push(r->cx->arena, &r->g->writes, (GraphWrite){input, value});
+  return object_tensor(r, value);
+}
+
 /* Questions about values, and what is no operation. */
 static Object *other(Reader *r, const char *name, const Args *a) {
   if (!strcmp(name, "result_type")) return object_dtype(r, op_result_type(r, a->span, a->n, a->at));
@@ -391,13 +402,7 @@ static Object *other(Reader *r, const char *name, const Args *a) {
     for (int i = 0; i < a->n; i++) object_append(r, out, object_tensor(r, x[i]));
     return out;
   }
-  if (!strcmp(name, "write")) {
-    Tensor *input = tensor(r, a, 0), *value = tensor(r, a, 1);
-    if (input->op != GRAPH_INPUT) read_fail(r, a->span, "only inputs of the graph can be written in place");
-    value = graph_expand(r->g, graph_convert(r->g, value, input->dtype), input->rank, input->size);
-    vec_push(r->cx->arena, &r->g->writes, (GraphWrite){input, value});
-    return object_tensor(r, value);
-  }
+  if (!strcmp(name, "write")) return write(r, a);
   if (!strcmp(name, "assign")) {
     bool before = r->no_grad;
     r->no_grad = true;

@@ -25,7 +25,10 @@ def aten(z: "c128[3, 4][4, 1]cpu"):
     view_as_real: "f64[3, 4, 2]" = torch.ops.aten.view_as_real.default(mul)
     select: "f64[3, 4]" = torch.ops.aten.select.int(view_as_real, 2, 1)
     mm: "c128[3, 3]" = torch.ops.aten.mm.default(z, torch.ops.aten.permute.default(mul, [1, 0]))
-    return mul, select, mm
+    written: "c128[3, 3]" = torch.ops.aten.mul_.Scalar(mm, 2.0)
+    copied: "c128[3, 3]" = torch.ops.aten.clone.default(mm)
+    copy_: "c128[2, 3]" = torch.ops.aten.copy_.default(torch.ops.aten.slice.Tensor(copied, 0, 1, 3), torch.ops.aten.slice.Tensor(mul, 1, 0, 3)[1:])
+    return mul, select, mm, written, copied
 
 
 def forward(xq, xk, freqs_cis, z): return *rotary(xq, xk, freqs_cis), *aten(z), freqs_cis
