@@ -6,6 +6,7 @@ written for the graph: `source` of what compile_graph gives.
 """
 import contextlib
 import functools
+import operator
 import os
 import tempfile
 import threading
@@ -16,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 from . import _devices, _native
-from ._partition import (COPY, Group, Refused, Rules, _SEED, _hints, expression, is_lazy, is_size, is_tensor, levels, order_of,
-                         repeated, symbols_in)
+from ._partition import (COPY, TYPES, Group, Refused, Rules, _SEED, _hints, expression, is_lazy, is_size, is_tensor,
+                         levels, order_of, repeated, symbols_in)
 
 MOST_SHAPES = 64  # programs of one group whose sizes the reader's polynomials cannot express
 MOST_GROUPS = 4   # that run one program: it keeps launches for 8 sets of arrays
@@ -59,6 +60,13 @@ class _Program:
                 places = getattr(e, "places", ())
                 node = lines.get(places[-1][1]) if places and places[-1][0] == path else None
                 raise Refused(node, _first_line(e)) from e
+        for node, (_, kind, shape, _) in zip(group.outputs, self.fusion.outputs()):
+            val = node.meta["val"]
+            as_traced = len(shape) == val.dim() if sizes else sorted(shape) == sorted(_hints(val.shape))
+            if kind != TYPES[val.dtype] or not as_traced:
+                made = node.args[0] if node.target is operator.getitem else node
+                raise Refused(made, f"it gives {kind}{shape} here, which the trace calls "
+                                    f"{TYPES[val.dtype]}{_hints(val.shape)}")
         index = {_SEED: -1}
         for i, n in enumerate(group.inputs):
             index[n.name] = index[n.name + "_"] = i

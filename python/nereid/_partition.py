@@ -138,6 +138,8 @@ class Rules:
             return f"random numbers of {target}"
         if target is _aten._local_scalar_dense.default:
             return str(target)
+        if "efficient_attention" in str(target) and symbols_in(node.args[0].meta["val"].shape[2:3]):
+            return f"{target} of a number of queries that changes"  # whose results it fills up to a multiple of 32
         devices = set()
         for val in given + [a.meta["val"] for a in node.all_input_nodes if is_tensor(a)]:
             if val.dtype not in TYPES:

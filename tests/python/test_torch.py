@@ -295,6 +295,72 @@ class Torch(unittest.TestCase):
         torch.testing.assert_close(got, want)
         torch.testing.assert_close(a, b)
 
+    def test_attention_of_a_gpu(self):
+        """The operation by which CUDA computes attention of f32, which a CPU has not. Rows may have all places hidden."""
+        aten, hidden = torch.ops.aten, torch.zeros(2, 3, 40, 24)
+        hidden.masked_fill_(torch.rand(2, 1, 40, 24) < 0.3, -torch.inf)
+        hidden[:, :, 7] = -torch.inf
+
+        def forward(q, k, v, bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
+            raise AssertionError("PyTorch runs it")
+
+        def backward(*args, **options):
+            raise AssertionError("PyTorch runs it")
+
+        def want(q, k, v, bias, is_causal, scale):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, bias, is_causal=is_causal, scale=scale)
+
+        def got(q, k, v, bias, is_causal, scale):
+            return aten._scaled_dot_product_efficient_attention(q, k, v, bias, True, 0.0, is_causal, scale=scale)[0]
+
+        with torch.library._scoped_library("aten", "IMPL") as library:
+            library.impl("_scaled_dot_product_efficient_attention", forward, "CPU")
+            library.impl("_scaled_dot_product_efficient_attention_backward", backward, "CPU")
+            for bias, is_causal, scale in ((None, False, None), (None, True, 0.4), (hidden, False, None)):
+                q, k, v = (torch.randn(2, 3, n, 16, requires_grad=True) for n in (40, 24, 24))
+                bias = bias if bias is None else bias.clone().requires_grad_()
+                leaves = [t for t in (q, k, v, bias) if t is not None]
+                both = []
+                for f in (want, torch.compile(got, backend=nereid.torch_backend, dynamic=False)):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("error", UserWarning)
+                        out = f(q, k, v, bias, is_causal, scale)
+                    both.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
+                    self.assertFalse(any(t.isnan().any() for t in both[-1]))
+                for a, b in zip(*both):
+                    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+        torch._dynamo.reset()
+        with self.assertWarnsRegex(UserWarning, "efficient_attention.default of a number of queries that changes"):
+            f = torch.compile(got, backend=nereid.torch_backend, dynamic=True)
+            with torch.library._scoped_library("aten", "IMPL") as library, self.assertRaises(AssertionError):
+                library.impl("_scaled_dot_product_efficient_attention", forward, "CPU")
+                f(*(torch.randn(2, 3, 40, 16) for _ in range(3)), None, False, None)
+
+    def test_rows_that_attend_to_nothing(self):
+        keep = torch.rand(1, 1, 5, 7) < 0.5
+        keep[..., 2, :] = False
+        both = []
+        for compiled in (False, True):
+            torch.manual_seed(1)
+            q, k, v = (torch.randn(1, 2, n, 16, requires_grad=True) for n in (5, 7, 7))
+            f = torch.nn.functional.scaled_dot_product_attention
+            f = torch.compile(f, backend=nereid.torch_backend) if compiled else f
+            out = f(q, k, v, keep)
+            both.append([out, *torch.autograd.grad(out.sin().sum(), (q, k, v))])
+        self.assertEqual(both[1][0][..., 2, :].abs().max(), 0)
+        for a, b in zip(*both):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+    def test_results_that_are_not_what_the_trace_says(self):
+        types = nereid._dynamo.TYPES
+        nereid._dynamo.TYPES = {**types, torch.float32: "f64"}
+        try:
+            self.compiled(lambda x: torch.cos(x) * 3, torch.randn(4, 5),
+                          reason="it gives f32[4, 5] here, which the trace calls f64[4, 5]")
+        finally:
+            nereid._dynamo.TYPES = types
+
     def test_embedding(self):
         table = torch.nn.Embedding(50, 8, padding_idx=0)
         other, x = copy.deepcopy(table), torch.tensor([[1, 4, 0, 4], [49, 1, 1, 2]])

@@ -26,6 +26,7 @@ def forward(q, k, v, bias, h, keep):
     out["keep"] = attend(s.masked_fill(~keep, -math.inf), value)
     out["grouped"] = attend(q.reshape(2, 2, 2, 70, 24) @ k[:, :, None].mT, v[:, :, None]).reshape(2, 4, 70, 40)
     out["sdpa"] = F.scaled_dot_product_attention(h, h * 0.5, h, is_causal=True)
+    out["sdpa of hidden rows"] = F.scaled_dot_product_attention(q * 0.44, key, value, keep.roll(1, 0) & (rows > 3))
     logs = torch.log_softmax((q * 0.37 @ key.mT), dim=-1)
     out["entropy"] = -(logs.exp() * logs).sum(-1)
     scores = (q * 0.38 @ key.mT)

@@ -27,7 +27,7 @@ def convolutions_of_borders(x, v):
 
 # q f64[2,2,5,4], k f64[2,2,6,4], v f64[2,2,6,4], m i1[5,6]; grad
 def attentions(q, k, v, m):
-    return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k[:, :, :5], v[:, :, :5], is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.7) if False else F.scaled_dot_product_attention(q, k, v, attn_mask=q[0, 0, 0].sum() + q[0, 0, :, :1] * k[0, 0, :, 0])
+    return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k[:, :, :5], v[:, :, :5], is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m & (q[0, 0, :, :1] > -0.5), scale=0.7), F.scaled_dot_product_attention(q, k, v, attn_mask=q[0, 0, 0].sum() + q[0, 0, :, :1] * k[0, 0, :, 0])
 
 
 # x f32[2,3], h f32[2,4], c f32[2,4], m.weight_ih f32[16,3], m.weight_hh f32[16,4], m.bias_ih f32[16], m.bias_hh f32[16]; grad

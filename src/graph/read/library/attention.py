@@ -10,23 +10,59 @@ def attention_scores(q, k, is_causal, attn_mask, scale):
     return prim.where(attn_mask, s, -math.inf).to(s.dtype) if prim.is_bool(attn_mask.dtype) else s + attn_mask
 
 
+# The weights and their logsumexp. Rows whose places are all hidden are 0. Only a mask hides all of a row: the diagonal
+# of is_causal leaves the first place.
+def attention_weights(s, attn_mask):
+    dims, wide = [s.ndim - 1], s if s.dtype == torch.float64 else prim.convert(s, torch.float32)
+    if prim.is_empty(s):
+        return s, prim.convert(squeeze(prim.sum(wide, dims), -1), torch.float32)
+    m = prim.max(wide, dims)
+    m = prim.detach(m if attn_mask is None else prim.where(m == -math.inf, 0, m))
+    e = prim.exp(wide - m)
+    total = prim.sum(e, dims)
+    p = e / (total if attn_mask is None else prim.where(total == 0, 1, total))
+    return prim.convert(p, s.dtype), prim.convert(squeeze(prim.log(total) + m, -1), torch.float32)
+
+
 def aten__scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
-    s = attention_scores(q, k, is_causal, attn_mask, scale)
-    return matmul(softmax(s, -1), v), logsumexp(prim.convert(s, torch.float32), -1)
+    p, lse = attention_weights(attention_scores(q, k, is_causal, attn_mask, scale), attn_mask)
+    return matmul(p, v), lse
 
 
-def aten__scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, lse, dropout_p, is_causal, *, attn_mask=None, scale=None):
+# Of queries, keys, values, and scores without a scale, which is the mask's.
+def attention_gradients(grad, q, k, v, out, lse, is_causal, attn_mask, scale):
+    if attn_mask is not None:
+        lse = prim.where(lse == -math.inf, math.inf, lse)
     p = prim.exp(attention_scores(q, k, is_causal, attn_mask, scale) - unsqueeze(lse, -1)).to(q.dtype)
     gv = matmul(transpose(p, -2, -1), grad)
     gp = matmul(grad, transpose(v, -2, -1))
-    gs = p * (gp - prim.sum(grad * out, [out.ndim - 1])) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    return matmul(gs, k), matmul(transpose(gs, -2, -1), q), gv
+    gb = p * (gp - prim.sum(grad * out, [out.ndim - 1]))
+    gs = gb * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    return matmul(gs, k), matmul(transpose(gs, -2, -1), q), gv, gb
+
+
+def aten__scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, lse, dropout_p, is_causal, *, attn_mask=None, scale=None):
+    return attention_gradients(grad, q, k, v, out, lse, is_causal, attn_mask, scale)[:3]
+
+
+# A row of logarithms is filled up to a multiple of 32. Without dropout the state of the random numbers is nobody's.
+def aten__scaled_dot_product_efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
+    p, lse = attention_weights(attention_scores(q, k, is_causal, attn_bias, scale), attn_bias)
+    filling, state = -q.shape[-2] % 32, prim.full([], 0, torch.int64)
+    lse = constant_pad_nd(lse, [0, filling], math.inf) if compute_log_sumexp else zeros(list(q.shape[:2]) + [0])
+    return matmul(p, v), lse, state, state
+
+
+def aten__scaled_dot_product_efficient_attention_backward(grad, q, k, v, attn_bias, out, lse, seed, offset, dropout_p, grad_input_mask, is_causal=False, *, scale=None):
+    lse = prim.slice(lse, 2, 0, q.shape[-2], 1)
+    gradients = attention_gradients(grad, q, k, v, out, lse, is_causal, attn_bias, scale)
+    return [g if wanted else None for g, wanted in zip(gradients, grad_input_mask)]
 
 
 def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     if enable_gqa:
         k, v = repeat_interleave(k, q.shape[-3] // k.shape[-3], -3), repeat_interleave(v, q.shape[-3] // v.shape[-3], -3)
-    p = softmax(attention_scores(q, k, is_causal, attn_mask, scale), -1)
+    p = attention_weights(attention_scores(q, k, is_causal, attn_mask, scale), attn_mask)[0]
     return matmul(dropout(p, dropout_p) if dropout_p > 0 else p, v)
 
 
