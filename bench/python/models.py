@@ -10,7 +10,8 @@ ran. Needs transformers.
 
 --cold N: only the first step, N times in a process of its own for each backend, without anything cached. A line for each
 model: the least wall time, the processor seconds of the process and of those that it started, and of backends but
-aot_eager, which is Dynamo and AOTAutograd alone, how many times its wall time.
+aot_eager, which is Dynamo and AOTAutograd alone, how many times its wall time. Of nereid also the seconds of its wall
+time in which graphs were read and planned, kernels waited for, and programs run.
 """
 import argparse
 import copy
@@ -118,8 +119,29 @@ def processor_seconds():
             (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))]
 
 
+def spent_in(owner, name, seconds):
+    """Adds the time of each call to seconds[name]."""
+    f = getattr(owner, name)
+    seconds[name] = 0.0
+
+    def timed(*args, **options):
+        start = time.perf_counter()
+        try:
+            return f(*args, **options)
+        finally:
+            seconds[name] += time.perf_counter() - start
+
+    setattr(owner, name, timed)
+
+
 def first_step(name, backend, device):
     """In a process of its own."""
+    seconds = {}
+    if backend == "nereid":
+        import nereid._dynamo as d
+        spent_in(d, "compile_graph", seconds)
+        spent_in(d._Kernels, "failed", seconds)
+        spent_in(d._Program, "run", seconds)
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     model, inputs = prepare(name, device)
     step(model, inputs)  # PyTorch's own libraries are loaded
@@ -130,7 +152,9 @@ def first_step(name, backend, device):
     wait()
     wall = time.perf_counter() - start
     own, children = (b - a for a, b in zip(before, processor_seconds()))
-    print(json.dumps({"wall_s": round(wall, 2), "own_s": round(own, 2), "children_s": round(children, 2)}))
+    words = {"compile_graph": "planning_s", "failed": "waiting_s", "run": "running_s"}
+    print(json.dumps({"wall_s": round(wall, 2), "own_s": round(own, 2), "children_s": round(children, 2),
+                      **{words[k]: round(s, 2) for k, s in seconds.items()}}))
 
 
 def measure_cold(name, args):

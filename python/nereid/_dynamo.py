@@ -23,7 +23,8 @@ from ._partition import (COPY, TYPES, Group, Refused, Rules, _SEED, _hints, expr
 MOST_SHAPES = 64  # programs of one group whose sizes the reader's polynomials cannot express
 MOST_GROUPS = 4   # that run one program: it keeps launches for 8 sets of arrays
 _named = set()
-_compiling = ThreadPoolExecutor(2, "nereid-compile")  # a graph, and its backward graph
+MOST_PROGRAMS = 16  # that are compiled at once. As many kernels as there are processors are, of the first programs first
+_compiling = ThreadPoolExecutor(MOST_PROGRAMS, "nereid-compile")
 
 
 def _say_once(reason):

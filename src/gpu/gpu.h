@@ -237,6 +237,7 @@ typedef struct GpuPtx {
       bounds_end; /* after the directives that bound a launch: where another one fits, in the place of `bound` bytes */
   size_t bound;
   bool has_lines;  /* `.loc` */
+  int pressure;    /* registers that a thread needs at once, about (lane_pressure) */
   int room;        /* of products on tensor cores: blocks that a multiprocessor has room for, registers aside */
   bool is_product; /* multiplies tiles that its warps share, by multiply-adds, and does little else; no small one */
 } GpuPtx;

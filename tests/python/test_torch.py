@@ -2,6 +2,7 @@
 import copy
 import subprocess
 import sys
+import threading
 import unittest
 import warnings
 
@@ -168,6 +169,32 @@ class Torch(unittest.TestCase):
             self.assertEqual(len(made), 2)
         finally:
             nereid._dynamo._Program.__init__ = create
+
+    def test_programs_are_compiled_at_once(self):
+        """Those of a graph that operations of PyTorch's cut: none waits for another."""
+        create, all_begun = nereid._dynamo._native.Fusion, threading.Barrier(4, timeout=300)
+
+        class Watched:
+            def __init__(self, *args):
+                self.fusion = create(*args)
+
+            def compile(self):
+                all_begun.wait()
+                self.fusion.compile()
+
+            def __getattr__(self, name):
+                return getattr(self.fusion, name)
+
+        def four(x):
+            for f in (torch.sin, torch.cos, torch.tanh):
+                x = torch.linalg.matrix_exp(f(x))
+            return x * 2
+
+        nereid._dynamo._native.Fusion = Watched
+        try:
+            self.compiled(four, torch.randn(5, 5), reason="matrix_exp")
+        finally:
+            nereid._dynamo._native.Fusion = create
 
     def test_groups_that_compute_the_same_share_a_program(self):
         """Seven layers with an operation of PyTorch's in each: at most four run one program."""

@@ -305,6 +305,7 @@ static int bound_blocks(const Ptx *p) {
 static void put_bounds(Buf *out, Ptx *p) {
   const LaneFunc *f = p->f;
   p->said.threads = 32 * f->num_warps;
+  p->said.pressure = lane_pressure(f);
   buf_printf(out, ".reqntid %d\n", p->said.threads);
   if (f->max_registers) buf_printf(out, ".maxnreg %d\n", f->max_registers);
   int known = p->one_block ? 1 : p->streamed && !p->tensor_products ? blocks_of_stream(p) : 0;

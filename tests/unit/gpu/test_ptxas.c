@@ -63,8 +63,10 @@ static const char *text(const char *words) {
 static int assemble(const char *ptx, GpuCubin *out, Buf *said) {
   Context *cx = context_create();
   if (context_try(cx)) {
+    const char *pressure = strstr(ptx, "PRESSURE ");
     size_t bounds_end = (size_t)(strchr(strchr(ptx, ')') + 2, '\n') + 1 - ptx);
     GpuPtx facts = {.threads = 128,
+                    .pressure = pressure ? atoi(pressure + 9) : 0,
                     .bounds_end = bounds_end,
                     .bound = strstr(ptx, "BOUND") ? strlen(bound) : 0,
                     .room = strstr(ptx, "FULL") ? 7 : 16,
@@ -189,8 +191,15 @@ static void test_more_blocks(void **state) {
   static const struct {
     const char *words;
     int registers, runs;
-  } cases[] = {{"ROOM", 64, 2},        {"ROOM, TIGHT", 72, 2},        {"ROOM, FULL", 72, 1},   {"ROOM, NEVER", 72, 2},
-               {"BOUND, FULL", 64, 1}, {"BOUND, FULL, NEVER", 40, 2}, {"few registers", 40, 1}};
+  } cases[] = {{"ROOM", 64, 2},
+               {"ROOM, TIGHT", 72, 2},
+               {"ROOM, FULL", 72, 1},
+               {"ROOM, NEVER", 72, 2},
+               {"ROOM, PRESSURE 76", 64, 2}, /* a sixth less are 64 */
+               {"ROOM, PRESSURE 77", 72, 1},
+               {"BOUND, FULL", 64, 1},
+               {"BOUND, FULL, NEVER", 40, 2},
+               {"few registers", 40, 1}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
     Buf said = {0};
     GpuCubin c;
