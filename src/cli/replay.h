@@ -30,7 +30,8 @@ typedef enum {
 } ReplayState;
 extern const char *const replay_state_names[REPLAY_STATE_COUNT];
 
-/* replay_args.c: argument i of a row; of arrays their type alone. *text: what a constexpr points to, to be freed. */
+/* replay_args.c: argument i of a row; of arrays their type alone, of a tuple how many items it has. *text: what a
+ * constexpr points to, to be freed. */
 bool replay_argument(const Json *a, int i, nereid_arg *arg, char **text, char *why, size_t size);
 /* A recorded constant as Python text, malloc'ed; "triton_dtype:fp16" of a type. NULL: it has no such text. */
 char *replay_constant(const Json *v);

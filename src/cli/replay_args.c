@@ -99,9 +99,12 @@ bool replay_argument(const Json *a, int i, nereid_arg *arg, char **text, char *w
     }
     if (!*text) return snprintf(why, size, "argument %d: a constexpr of an unknown form", i), false;
     *arg = nereid_constexpr(*text);
+  } else if ((v = json_get(a, "tuple")) && v->kind == JSON_ARRAY) {
+    *arg = (nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = v->count};
   } else {
     return snprintf(why, size, "argument %d is of an unknown form", i), false;
   }
   arg->name = json_get_text(a, "name", NULL);
+  if (arg->name && *arg->name >= '0' && *arg->name <= '9') arg->name = NULL; /* an item that has no name */
   return true;
 }

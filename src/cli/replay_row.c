@@ -34,13 +34,14 @@ typedef struct Row {
   const Json *json;
   int64_t number, grid[3];
   nereid_module *module;
-  nereid_arg *args;
-  RowArray *arrays; /* parallel to args */
-  char **texts;     /* constexpr texts owned here */
-  Defines names;    /* the kernel's free names as recorded, then those of the command line */
+  nereid_arg *args;   /* the launch's `given`, then the items of their tuples, `count` in all */
+  const Json **nodes; /* these three are parallel to args: what the log says */
+  RowArray *arrays;
+  char **texts;  /* constexpr texts owned here */
+  Defines names; /* the kernel's free names as recorded, then those of the command line */
   char **name_texts;
   int name_count;
-  int count;
+  int count, given;
   double rtol;
   int64_t *programs;
   int64_t program_count;
@@ -67,14 +68,53 @@ static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
   return array_describe(&row->arrays[i].shape, t, rank, shape, strides);
 }
 
-static bool make_arg(Row *row, int i, const Json *a) {
+static bool make_arg(Row *row, int i) {
+  const Json *a = row->nodes[i];
   const char *why = NULL;
   if (!replay_argument(a, i, &row->args[i], &row->texts[i], row->detail, sizeof row->detail)) return false;
   nereid_arg *arg = &row->args[i];
+  if (arg->kind == NEREID_ARG_TUPLE) {
+    arg->items = &row->args[row->count];
+    for (const Json *item = json_get(a, "tuple")->first; item; item = item->next) row->nodes[row->count++] = item;
+    return true;
+  }
   if (arg->kind != NEREID_ARG_POINTER && arg->kind != NEREID_ARG_DESCRIPTOR) return true;
   if ((why = make_array(row, i, a, arg->dtype)))
     return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
   return true;
+}
+
+/* Of a list and the tuples in it. */
+static int count_arguments(const Json *list) {
+  int n = list ? list->count : 0;
+  for (const Json *a = list ? list->first : NULL; a; a = a->next) n += count_arguments(json_get(a, "tuple"));
+  return n;
+}
+
+static bool make_args(Row *row) {
+  const Json *args = json_get(row->json, "args");
+  size_t n = (size_t)count_arguments(args) + 1;
+  row->args = calloc(n, sizeof *row->args);
+  row->nodes = calloc(n, sizeof *row->nodes);
+  row->arrays = calloc(n, sizeof *row->arrays);
+  row->texts = calloc(n, sizeof *row->texts);
+  if (!row->args || !row->nodes || !row->arrays || !row->texts)
+    return snprintf(row->detail, sizeof row->detail, "out of memory"), false;
+  for (const Json *a = args ? args->first : NULL; a; a = a->next) row->nodes[row->count++] = a;
+  row->given = row->count;
+  for (int i = 0; i < row->count; i++)
+    if (!make_arg(row, i)) return false;
+  return true;
+}
+
+/* For a launch with addresses of its own; NULL: out of memory. */
+static nereid_arg *copy_args(const Row *row) {
+  nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
+  for (int i = 0; args && i < row->count; i++) {
+    args[i] = row->args[i];
+    if (args[i].kind == NEREID_ARG_TUPLE) args[i].items = args + (row->args[i].items - row->args);
+  }
+  return args;
 }
 
 /* ---- contents ---------------------------------------------------------------------------------------------------- */
@@ -148,13 +188,12 @@ static void free_on(nereid_device *d, Row *row, bool interp) {
 
 /* Copies the arrays to the device and runs the row's programs there. */
 static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races, nereid_error **err) {
-  nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
+  nereid_arg *args = copy_args(row);
   if (!args) return NEREID_OUT_OF_MEMORY;
   nereid_status status = NEREID_OK;
   for (int i = 0; i < row->count && !status; i++) {
     RowArray *a = &row->arrays[i];
     void **p = interp ? &a->on_interp : &a->on_device;
-    args[i] = row->args[i];
     if (!a->is_array) continue;
     status = upload(d, a, p, err);
     args[i].pointer = *p;
@@ -171,7 +210,7 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
   nereid_function *f = NULL;
   if (!status)
     status =
-        nereid_compile(d, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
+        nereid_compile(d, row->module, json_get_text(row->json, "kernel", ""), args, row->given, &options, &f, err);
   if (!status && !interp) {
     nereid_function_info info;
     nereid_function_get_info(f, &info);
@@ -179,7 +218,7 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
     row->peak_bytes = info.peak_bytes;
   }
   int64_t start = now_ns();
-  if (!status) status = nereid_run(f, NULL, row->grid, args, row->count, err);
+  if (!status) status = nereid_run(f, NULL, row->grid, args, row->given, err);
   if (!status && !interp) row->run_ms = (double)(now_ns() - start) / 1e6;
   nereid_function_free(f);
   free(args);
@@ -192,7 +231,7 @@ static nereid_status assemble_row(Replayer *r, Row *row, const nereid_arg *args,
   nereid_report_options how = {.target = r->options->target, .occupancy_only = true};
   nereid_report *report = NULL;
   nereid_status status = nereid_report_launch(row->module, json_get_text(row->json, "kernel", ""), NULL, args,
-                                              row->count, options, &how, &report, err);
+                                              row->given, options, &how, &report, err);
   if (status) return status;
   row->registers = report->registers;
   row->spill_bytes = report->spill_bytes;
@@ -207,10 +246,9 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
                             .num_warps = (int)json_get_int(meta, "num_warps", 0),
                             .num_stages = (int)json_get_int(meta, "num_stages", 0),
                             .num_ctas = (int)json_get_int(meta, "num_ctas", 0)};
-  nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
+  nereid_arg *args = copy_args(row);
   if (!args) return NEREID_OUT_OF_MEMORY;
   for (int i = 0; i < row->count; i++) {
-    args[i] = row->args[i];
     static char aligned[64] __attribute__((aligned(64)));
     if (row->arrays[i].is_array) args[i].pointer = aligned; /* as what is run later will be */
   }
@@ -220,13 +258,13 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
     int64_t start = now_ns();
     if (r->options->target) status = assemble_row(r, row, args, &options, err);
     else
-      status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, "c",
+      status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->given, &options, "c",
                               "host", &text, err);
     row->front_ms = (double)(now_ns() - start) / 1e6;
     free(text);
   } else {
     nereid_function *f = NULL;
-    status = nereid_compile(r->device, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options,
+    status = nereid_compile(r->device, row->module, json_get_text(row->json, "kernel", ""), args, row->given, &options,
                             &f, err);
     if (!status) {
       nereid_function_info info;
@@ -349,7 +387,8 @@ static bool compare_array(Replayer *r, Row *row, int i, char *buffer, nereid_err
   if (c.mismatches == c.one_off && c.one_off * 50 <= c.elements && has_float_arrays(row)) return true;
   snprintf(row->detail, sizeof row->detail,
            "%s: %ld of %ld elements looked at differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)",
-           row->args[i].name, (long)c.mismatches, (long)c.elements, (long)c.worst_at, c.got, c.want, rtol, rms);
+           row->args[i].name ? row->args[i].name : "an item of a tuple", (long)c.mismatches, (long)c.elements,
+           (long)c.worst_at, c.got, c.want, rtol, rms);
   return false;
 }
 
@@ -367,9 +406,8 @@ static void keep_error(Row *row, nereid_error *err) {
  * first. */
 static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
   nereid_error *err = NULL;
-  const Json *args = json_get(row->json, "args"), *a = args ? args->first : NULL;
-  for (int i = 0; i < row->count; i++, a = a->next)
-    if (row->arrays[i].is_array && !fill_recorded(&row->arrays[i], json_get(a, "values")) &&
+  for (int i = 0; i < row->count; i++)
+    if (row->arrays[i].is_array && !fill_recorded(&row->arrays[i], json_get(row->nodes[i], "values")) &&
         !fill_pattern(&row->arrays[i], fill, (uint64_t)(row->number * 100 + i)))
       return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
   nereid_status status = run_on(r->interp, row, true, false, &err);
@@ -415,17 +453,10 @@ static const char *recorded_names(Row *row, const Defines *given) {
 
 static ReplayState do_row(Replayer *r, Row *row) {
   nereid_error *err = NULL;
-  const Json *args = json_get(row->json, "args"), *grid = json_get(row->json, "grid");
-  row->count = args ? args->count : 0;
-  row->args = calloc((size_t)row->count + 1, sizeof *row->args);
-  row->arrays = calloc((size_t)row->count + 1, sizeof *row->arrays);
-  row->texts = calloc((size_t)row->count + 1, sizeof *row->texts);
-  if (!row->args || !row->arrays || !row->texts)
-    return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
+  const Json *grid = json_get(row->json, "grid");
+  if (!make_args(row)) return row->texts ? REPLAY_COMPILE_FAILED : REPLAY_RUN_FAILED;
   int i = 0;
-  for (const Json *a = args ? args->first : NULL; a; a = a->next, i++)
-    if (!make_arg(row, i, a)) return REPLAY_COMPILE_FAILED;
-  row->grid[0] = row->grid[1] = row->grid[2] = 1, i = 0;
+  row->grid[0] = row->grid[1] = row->grid[2] = 1;
   for (const Json *g = grid ? grid->first : NULL; g && i < 3; g = g->next) row->grid[i++] = g->i;
   const char *why = recorded_names(row, &r->options->defines);
   if (why) return snprintf(row->detail, sizeof row->detail, "a name of the row %s", why), REPLAY_COMPILE_FAILED;
@@ -490,11 +521,11 @@ void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
   json_end_object(&w);
   fputc('\n', out);
   fflush(out);
-  for (int i = 0; i < row.count && row.arrays; i++) {
+  for (int i = 0; i < row.count; i++) {
     free(row.arrays[i].pattern);
-    if (row.texts) free(row.texts[i]);
+    free(row.texts[i]);
   }
-  free(row.args), free(row.arrays), free(row.texts), free(row.programs);
+  free(row.args), free(row.nodes), free(row.arrays), free(row.texts), free(row.programs);
   nereid_module_free(row.module);
   defines_free(&row.names);
   for (int i = 0; i < row.name_count; i++) free(row.name_texts[i]);

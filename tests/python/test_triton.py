@@ -672,6 +672,47 @@ class Processes(unittest.TestCase):
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
                 self.assertIn("1 ran and agreed", p.stdout)
 
+    def test_recorded_tuples_replay(self):
+        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+        with tempfile.TemporaryDirectory() as folder:
+            log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
+            with open(script, "w") as f:
+                f.write(textwrap.dedent("""
+                    import array, collections
+                    import triton
+                    import triton.language as tl
+
+                    @triton.jit
+                    def combine(pair, parts, out_ptr):
+                        i = tl.arange(0, 16)
+                        x = tl.load(parts[0] + i) * parts[1][0] + tl.load(parts[1][1] + i)
+                        tl.store(out_ptr + i, x + pair.scale if pair.shift is None else x)
+
+                    class Tensor:
+                        dtype, shape = tl.float32, (16,)
+                        def __init__(self): self.room = array.array("f", [1.0] * 16)
+                        def data_ptr(self): return self.room.buffer_info()[0]
+                        def stride(self): return (1,)
+
+                    Pair = collections.namedtuple("Pair", "scale shift")
+                    out = Tensor()
+                    combine[(1,)](Pair(0.5, None), (Tensor(), (3, Tensor())), out)
+                    assert list(out.room) == [4.5] * 16, out.room
+                """))
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
+                               capture_output=True, text=True, timeout=120)
+            self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+            if os.path.exists(nereid_command):
+                with open(log) as f:  # and one whose tuple is none
+                    text = f.read()
+                with open(log, "w") as f:
+                    f.write(text + text.replace('"tuple":[', '"tuple":3,"was":[', 1))
+                p = subprocess.run([nereid_command, "replay", log, "--root", folder, "--json"], capture_output=True,
+                                   text=True, timeout=120)
+                rows = [json.loads(line) for line in p.stdout.splitlines()]
+                self.assertEqual([r["state"] for r in rows], ["agrees", "compile failed"], p.stdout + p.stderr)
+                self.assertIn("argument 0 is of an unknown form", rows[1]["detail"])
+
     def test_a_free_threaded_build(self):
         status, said = run("""
             import sysconfig
