@@ -211,6 +211,24 @@ class Interface(unittest.TestCase):
         self.assertGreater(told[1]["times"].ir_initialization, 0)
         self.assertEqual(told[1]["times"].total_lowering + told[1]["times"].store_results, 0)
 
+    def test_a_listener_of_another_target(self):
+        told, gpu = [], triton.backends.compiler.GPUTarget("cuda", 80, 32)
+
+        @triton.jit
+        def kernel(out_ptr, value: tl.constexpr):
+            tl.store(out_ptr, value)
+
+        src = triton.compiler.ASTSource(kernel, {"out_ptr": "*fp32"}, {"value": 7})
+        with triton.knobs.compilation.scope():
+            triton.knobs.compilation.listener = lambda **about: told.append(about)
+            compiled = [triton.compile(src, target=gpu) for _ in range(2)]
+        self.assertEqual([t["cache_hit"] for t in told], [False, True])
+        self.assertEqual([t["metadata"]["hash"] for t in told], [k.hash for k in compiled])
+        self.assertIs(told[0]["src"], src)
+        self.assertEqual([name for name, _ in told[0]["times"].lowering_stages], ["ptx"])
+        self.assertGreater(told[0]["times"].total_lowering, 0)
+        self.assertEqual(told[1]["times"].total_lowering, 0)
+
     def test_the_driver_is_one(self):
         self.assertIsInstance(triton.runtime.driver.active, triton.backends.driver.DriverBase)
 
@@ -709,7 +727,7 @@ class Processes(unittest.TestCase):
                     f.write(text + text.replace('"tuple":[', '"tuple":3,"was":[', 1))
                 p = subprocess.run([nereid_command, "replay", log, "--root", folder, "--json"], capture_output=True,
                                    text=True, timeout=120)
-                rows = [json.loads(line) for line in p.stdout.splitlines()]
+                rows = sorted(map(json.loads, p.stdout.splitlines()), key=lambda r: r["row"])
                 self.assertEqual([r["state"] for r in rows], ["agrees", "compile failed"], p.stdout + p.stderr)
                 self.assertIn("argument 0 is of an unknown form", rows[1]["detail"])
 

@@ -193,8 +193,12 @@ class CompiledKernel:
         return namedtuple("KernelMetadata", sorted(fields))(**fields)
 
     @property
+    def _stage(self):
+        return "ptx" if self._target.backend == "cuda" else "c"
+
+    @property
     def kernel(self):
-        return self.asm["ptx" if self._target.backend == "cuda" else "c"]
+        return self.asm[self._stage]
 
     def _text(self, stage):
         target = "host" if stage == "c" or self._target.backend != "cuda" else _target_name(self._target)
@@ -265,14 +269,18 @@ def _native_options(options):
     return found
 
 
-def _tell(listener, src, kernel, info, known, seconds):
-    """A kernel that was found, on disk or in this process (known), was lowered and stored by nobody now."""
-    hit = known or info["from_cache"]
-    all_us, front_us = int(seconds * 1e6), int(info["front_ms"] * 1e3)
+def _tell(listener, src, kernel, known, seconds):
+    """A kernel that was found, on disk or in this process (known), was lowered and stored by nobody now. Of one for a
+    target alone it is not known what of the time each stage took."""
+    info, all_us = kernel.info, max(int(seconds * 1e6), 1)
+    hit = known or info.get("from_cache", False)
     if hit:
-        times = knobs.CompileTimes(max(all_us, 1), [], 0)
+        times = knobs.CompileTimes(all_us, [], 0)
+    elif kernel._function is None:
+        times = knobs.CompileTimes(0, [(kernel._stage, all_us)], 0)
     else:
         stages = [(name, int(info[name + "_ms"] * 1e3)) for name in ("backend", "compiler")]
+        front_us = int(info["front_ms"] * 1e3)
         times = knobs.CompileTimes(front_us, stages, max(all_us - front_us, 0))
     listener(src=src, metadata=kernel.metadata._asdict(), metadata_group={}, times=times, cache_hit=hit)
 
@@ -296,7 +304,7 @@ def compile_values(fn, src, values, options, device):
         if knobs.is_set(hook):
             hook(kernel.module, kernel.function, kernel.name, kernel.metadata_group, kernel.hash)
     if listener:
-        _tell(listener, src, kernel, function.info(), kernel.hash in fn._compiled, time.time() - start)
+        _tell(listener, src, kernel, kernel.hash in fn._compiled, time.time() - start)
     fn._compiled.add(kernel.hash)
     return kernel
 
@@ -306,8 +314,14 @@ def compile_source(src, target, options):
                                                                  for p in src.fn.params))
     if target is None or _is_open(target):
         return compile_values(src.fn, src, values, options, _devices.device(_devices.default_device()))
+    listener = knobs.compilation.listener
+    start = time.time()
     src.fn._register()
-    return CompiledKernel(src, values, options, target, None, None, src.fn._module())
+    kernel = CompiledKernel(src, values, options, target, None, None, src.fn._module())
+    if listener:
+        _tell(listener, src, kernel, kernel.hash in src.fn._compiled, time.time() - start)
+    src.fn._compiled.add(kernel.hash)
+    return kernel
 
 
 def _is_open(target):
