@@ -2,10 +2,11 @@
  *
  *     kernel @k(%x, ...) {                  kernel @k(%x, ..., %grid_x, %grid_y, %grid_z) {
  *       %p = program_id {axis=0}              %total = grid_x * grid_y * grid_z
- *       ...                          ->       for %i = program_id {axis=0} to %total step num_programs {axis=0} {
- *     }                                         %n = %i, or its mirror image in this round
+ *       ...                          ->       for %i = program_id {axis=0} to %total step num_programs {axis=0}
+ *     }                                           carrying %n = program_id {axis=0} {
  *                                               %p = %n % %grid_x
  *                                               ...
+ *                                               %n = %i's successor, or its mirror image in the next round
  *                                             }
  *                                           }
  *
@@ -91,20 +92,32 @@ static void place_program(Persist *p, Builder *b, Value *linear) {
   }
 }
 
-/* The number of the program that iteration `iv` runs, which began at `first`: rounds begin at iv - first, and whether
- * this one is in reverse, the loop carries. */
-static Value *number_of(Func *f, Builder *b, Op *loop, Value *iv, Value *first, Value *total, Value *blocks) {
+static Value *carry(Func *f, Op *loop, Value *init) {
+  Value *v = control_carry(f, loop, init, init);
+  v->axis = index_axis(f->cx);
+  return v;
+}
+
+static void carry_on(Op *loop, const Value *carried, Value *next) {
+  loop->body[0]->last->in[carried->index - 1] = next;
+}
+
+/* The number of the program that iteration `iv` runs: it and whether this round is in reverse the loop carries, and
+ * computes at its end, so that a block's first program begins with less. */
+static Value *number_of(Func *f, Op *loop, Value *iv, Value *first, Value *total, Value *blocks) {
   Builder before = {.func = f, .block = loop->block, .before = loop};
-  Value *one = build_int(b, iv->type, 1), *zero = build_int(&before, iv->type, 0);
-  Value *reversed = control_carry(f, loop, zero, zero);
-  reversed->axis = index_axis(f->cx);
-  loop->body[0]->last->in[reversed->index - 1] = build_binary(b, OP_XOR, reversed, one);
-  Value *begin = build_binary(b, OP_SUB, iv, first);
-  Value *size = build_binary(b, OP_MIN, blocks, build_binary(b, OP_SUB, total, begin));
-  Value *mirrored = build_binary(b, OP_SUB, build_binary(b, OP_SUB, size, one), first);
-  Value *in_order = build_cmp(b, CMP_EQ, reversed, build_int(b, iv->type, 0));
-  Value *number = build_binary(b, OP_ADD, begin, build_select(b, in_order, first, mirrored));
-  return build_convert(b, number, DT_I32); /* a launch sees to it that it fits */
+  Value *reversed = carry(f, loop, build_int(&before, iv->type, 0));
+  Value *number = carry(f, loop, build_convert(&before, first, DT_I32));
+  Builder b = {.func = f, .block = loop->body[0], .before = loop->body[0]->last};
+  Value *one = build_int(&b, iv->type, 1);
+  Value *begin = build_binary(&b, OP_SUB, build_binary(&b, OP_ADD, iv, blocks), first);
+  Value *size = build_binary(&b, OP_MIN, blocks, build_binary(&b, OP_SUB, total, begin));
+  Value *mirrored = build_binary(&b, OP_SUB, build_binary(&b, OP_SUB, size, one), first);
+  Value *was_reversed = build_cmp(&b, CMP_EQ, reversed, one);
+  Value *next = build_binary(&b, OP_ADD, begin, build_select(&b, was_reversed, first, mirrored));
+  carry_on(loop, reversed, build_binary(&b, OP_XOR, reversed, one));
+  carry_on(loop, number, build_convert(&b, next, DT_I32)); /* a launch sees to it that it fits */
+  return number;
 }
 
 /* What is the same for all programs, and a scalar, is computed before the loop. */
@@ -130,9 +143,9 @@ static void wrap(Func *f) {
   Op *first = f->body->first;
   if (!first) return;
   Builder b = {.func = f, .block = f->body, .before = first, .span = first->span};
-  Value *total = build_convert(&b, p.programs[0], DT_I64);
-  for (int i = 1; i < GRID; i++) total = build_binary(&b, OP_MUL, total, build_convert(&b, p.programs[i], DT_I64));
-  Value *in[] = {build_convert(&b, id_op(&b, OP_PROGRAM_ID), DT_I64), total,
+  Value *total = p.programs[0]; /* it fits, too */
+  for (int i = 1; i < GRID; i++) total = build_binary(&b, OP_MUL, total, p.programs[i]);
+  Value *in[] = {build_convert(&b, id_op(&b, OP_PROGRAM_ID), DT_I64), build_convert(&b, total, DT_I64),
                  build_convert(&b, id_op(&b, OP_NUM_PROGRAMS), DT_I64)}; /* and how many blocks there are */
   Op *loop = build_op(&b, OP_FOR, 3, in, 0, NULL);
   loop->num_stages = 1; /* num_stages */
@@ -145,8 +158,7 @@ static void wrap(Func *f) {
     op_move_before(op, body->last);
   }
   Builder top = {.func = f, .block = body, .before = first, .span = first->span};
-  Value *linear = number_of(f, &top, loop, iv, in[0], total, in[2]);
-  linear->axis = index_axis(f->cx);
+  Value *linear = number_of(f, loop, iv, in[0], in[1], in[2]);
   place_program(&p, &top, linear);
   for (Op *op = first, *next; op; op = next) { /* what stands before are the ids themselves */
     next = op->next;

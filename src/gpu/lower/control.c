@@ -138,6 +138,7 @@ static void lower_parts(Lower *l, Op *op) {
   LowerOrder *before = lower_order_branch(l, NULL);
   b->part_warps = warps, b->part = 1;
   set_registers(l, true);
+  lower_tensor_open_part(l, true);
   lower_body(l, op->body[0]);
   lower_tensor_close(l);
   lane_yield(b, 0, NULL);
@@ -145,9 +146,10 @@ static void lower_parts(Lower *l, Op *op) {
   LowerOrder *first = lower_order_branch(l, before);
   b->part_warps = LOWER_COPY_WARPS, b->part = 2;
   set_registers(l, false);
+  l->first_thread = 32 * warps;
+  lower_tensor_open_part(l, false);
   LaneOp *one = lane_if(b, lane_setp(b, CMP_EQ, LK_S32, l->warp, lane_i32(b, warps)), false, 0, NULL);
   l->divergent++;
-  l->first_thread = 32 * warps;
   lower_body(l, op->body[1]);
   l->first_thread = 0;
   l->divergent--;

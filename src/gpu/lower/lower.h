@@ -54,6 +54,7 @@ struct Lower {
   struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
   struct LowerTmem *tmem;        /* tensor memory (lower/tmem.c), or NULL */
   bool stores_boxes;             /* the engine may still be reading what it stores */
+  bool has_bars;                 /* rings have mbarriers */
   int first_thread;              /* of those that this code is for */
   int divergent;                 /* depth of bodies on scalars: there threads go their own ways */
 };
@@ -127,8 +128,9 @@ void lower_ring(Lower *l, Op *op); /* lower/ring.c: rings in shared memory, and 
 void lower_tensor(Lower *l, Op *op);
 void lower_tensor_params(Lower *l);
 void lower_tensor_open(Lower *l);
-void lower_tensor_close(Lower *l); /* what was asked for is there when the kernel ends */
-void lower_tmem(Lower *l, Op *op); /* lower/tmem.c: sums in tensor memory */
+void lower_tensor_open_part(Lower *l, bool computes); /* where warps are parted (lower/control.c) */
+void lower_tensor_close(Lower *l);                    /* what was asked for is there when the kernel ends */
+void lower_tmem(Lower *l, Op *op);                    /* lower/tmem.c: sums in tensor memory */
 /* At the kernel's beginning: whether there are such (l->tmem); their mbarriers, which one thread makes; what one warp
  * does; what all do after a barrier. And at its end. */
 void lower_tmem_find(Lower *l);

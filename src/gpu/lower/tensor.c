@@ -13,7 +13,8 @@
  * slot's full barrier counts the bytes that come to its own block, whoever asked; its empty barrier counts the warps of
  * all blocks that read what this block sends. How many blocks there are the launch decides; one shares with nobody.
  *
- * mbarriers are made at the kernel's beginning, and live to its end.
+ * mbarriers are made at the kernel's beginning, and live to its end. Where a warp does nothing but copy, it makes them
+ * and goes on to its first copies; those that compute wait until it has.
  */
 #include "gpu/lower/ring.h"
 #include "gpu/disjoint.h"
@@ -25,7 +26,8 @@ enum {
   EMPTY = BAR_BYTES,
   MOST_ROWS = 256,
   MOST_COLUMNS = 256,
-  ROW_BYTES = 128
+  ROW_BYTES = 128,
+  OPENING_BARRIER = 3 /* those before are of a part's warps (lower/control.c) */
 };
 
 static int64_t rows_of_tile(const Op *map) { return map->dim_count > 1 ? map->dims[1] : 1; }
@@ -190,69 +192,91 @@ static void find_free(Op *op, void *arg) {
   f->any |= op->code == OP_RING_FREE && op->in[0] == f->ring;
 }
 
-typedef struct Opening {
-  Lower *l;
-  LaneOp *branch; /* where one thread makes mbarriers; NULL: there are none yet */
-} Opening;
-
-static LaneValue *is_one(Lower *l) {
-  return lane_setp(&l->b, CMP_EQ, LK_S32, l->tid, lane_i32(&l->b, l->first_thread));
-}
-
-static void open_branch(Opening *o) {
-  if (!o->branch) o->branch = lane_if(&o->l->b, is_one(o->l), false, 0, NULL);
-}
-
 /* Warps that say of a slot that they have read it. */
 static LaneValue *readers(Lower *l, const LowerRing *r) {
   LaneValue *warps = lane_i32(&l->b, l->f->num_warps);
   return r->cluster ? lane_2(&l->b, LANE_MUL, LK_S32, lane_special(&l->b, SP_CLUSTER_SIZE), warps) : warps;
 }
 
-static void make_bars(Op *op, void *arg) {
-  Opening *o = arg;
-  Lower *l = o->l;
-  LaneBuilder *b = &l->b;
+static void place_bars(Op *op, void *arg) {
+  Lower *l = arg;
   if (op->code != OP_RING_TENSOR) return;
   const Op *ring = op->in[1]->def;
   LowerRing *r = lower_ring_of(l, ring->out[0]);
   if (r->tensor) return;
-  int slots = (int)ring->slots;
-  open_branch(o);
   r->tensor = true;
   r->cluster = (int)ring->cluster;
   if (r->cluster > l->out->cluster) l->out->cluster = r->cluster;
-  r->bars = lane_buffer(b, "barriers", SLOT_BARS * slots, BAR_BYTES);
+  r->bars = lane_buffer(&l->b, "barriers", SLOT_BARS * (int)ring->slots, BAR_BYTES);
+  l->has_bars = true;
+}
+
+static void make_bars(Op *op, void *arg) {
+  Lower *l = arg;
+  LaneBuilder *b = &l->b;
+  if (op->code != OP_RING) return;
+  const LowerRing *r = lower_ring_of(l, op->out[0]);
+  if (!r->tensor) return;
   LaneValue *at = lane_shared(b, r->bars);
-  Frees frees = {ring->out[0], false};
+  Frees frees = {op->out[0], false};
   tile_walk(l->f->body, find_free, &frees);
-  for (int i = 0; i < slots; i++) {
+  for (int i = 0; i < op->slots; i++) {
     lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i, r->bars, lane_i32(b, 1));
     if (frees.any) lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i + EMPTY, r->bars, readers(l, r));
   }
 }
 
-void lower_tensor_open(Lower *l) {
-  Opening o = {l, NULL};
-  tile_walk(l->f->body, make_bars, &o);
-  lower_tmem_find(l);
-  if (l->tmem) {
-    open_branch(&o);
-    lower_tmem_bars(l);
-  }
-  if (!o.branch) return;
-  lane_simple(&l->b, LANE_FENCE_MBAR, 0, -1);
+static void prefetch_maps(Lower *l) {
   for (int i = 0; i < l->out->maps; i++) /* the first copies wait for less */
     lane_op_raw(&l->b, (LaneOp){.code = LANE_PREFETCH_MAP}, 1, &l->out->params[l->out->param_count - l->out->maps + i],
                 0, NULL);
-  lane_yield(&l->b, 0, NULL);
-  lane_enter(&l->b, o.branch, 1);
-  lane_yield(&l->b, 0, NULL);
-  lane_leave(&l->b, o.branch);
+}
+
+static LaneValue *is_one(Lower *l) {
+  return lane_setp(&l->b, CMP_EQ, LK_S32, l->tid, lane_i32(&l->b, l->first_thread));
+}
+
+/* One thread makes all mbarriers, while the maps are on their way. */
+static void one_makes_bars(Lower *l) {
+  LaneBuilder *b = &l->b;
+  LaneOp *branch = lane_if(b, is_one(l), false, 0, NULL);
+  prefetch_maps(l);
+  tile_walk(l->f->body, make_bars, l);
+  if (l->tmem) lower_tmem_bars(l);
+  lane_simple(b, LANE_FENCE_MBAR, 0, -1);
+  lane_yield(b, 0, NULL);
+  lane_enter(b, branch, 1);
+  lane_yield(b, 0, NULL);
+  lane_leave(b, branch);
+}
+
+/* Whether the warp that copies makes them: it then begins at once, and only those that compute wait for it. */
+static bool copier_makes_bars(const Lower *l) {
+  return l->has_bars && l->out->num_warps > l->f->num_warps && !l->out->cluster && !l->tmem;
+}
+
+void lower_tensor_open(Lower *l) {
+  tile_walk(l->f->body, place_bars, l);
+  lower_tmem_find(l);
+  if ((!l->has_bars && !l->tmem) || copier_makes_bars(l)) return;
+  one_makes_bars(l);
   if (l->tmem) lower_tmem_allocate(l);
   if (l->out->cluster) lane_simple(&l->b, LANE_CLUSTER_BARRIER, 0, -1);
   else lane_barrier(&l->b, l->out->num_warps == 1);
   if (l->tmem) lower_tmem_open(l);
+}
+
+void lower_tensor_open_part(Lower *l, bool computes) {
+  LaneBuilder *b = &l->b;
+  if (!copier_makes_bars(l)) return;
+  if (!computes) {
+    one_makes_bars(l);
+    lane_barrier(b, true);
+  }
+  LaneOp meeting = {.code = computes ? LANE_BARRIER : LANE_BARRIER_ARRIVE,
+                    .warps = (uint8_t)l->out->num_warps,
+                    .imm = OPENING_BARRIER};
+  lane_op_raw(b, meeting, 0, NULL, 0, NULL);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */

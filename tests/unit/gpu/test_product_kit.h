@@ -63,6 +63,7 @@ static inline bool orders(const LaneOp *op) {
     case LANE_BULK_WAIT:
     case LANE_BULK_COMMIT:
     case LANE_CLUSTER_BARRIER:
+    case LANE_BARRIER_ARRIVE:
     case LANE_BARRIER: return true;
     default: return false;
   }

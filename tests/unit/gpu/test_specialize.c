@@ -492,6 +492,41 @@ static void results(void **state) {
   check_result(&all[0], gpu_without("tensor_stores", &wrong));
 }
 
+/* ---- the beginning ----------------------------------------------------------------------------------------------- */
+
+typedef struct Opening {
+  LaneFunc *f;
+  int made[2], arrivals[2], meetings[2]; /* by part */
+} Opening;
+
+static bool is_opening(const Opening *o, const LaneOp *op) { return op->warps == o->f->num_warps; }
+
+static void look(Opening *o, const LaneBlock *b, int part) {
+  for (const LaneOp *op = b->first; op; op = op->next) {
+    o->made[part] += op->code == LANE_MBAR_INIT;
+    o->arrivals[part] += op->code == LANE_BARRIER_ARRIVE && is_opening(o, op);
+    o->meetings[part] += op->code == LANE_BARRIER && is_opening(o, op);
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) look(o, op->body[i], op->code == LANE_IF && op->warps ? i : part);
+  }
+}
+
+/* The warp that copies makes the mbarriers, and goes on; who computes waits for it, not for the other warps. */
+static void the_copier_begins_at_once(void **state) {
+  Product p = {64 * 3, 32, 32 * 5, 64, 32, 32, 4, 1};
+  DotCase c = product_case(&p, "matmul");
+  dot_compile(&c);
+  Opening o = {c.lane};
+  look(&o, c.lane->body, 0);
+  assert_int_equal(o.made[0], 0);
+  assert_true(o.made[1] > 0);
+  assert_int_equal(o.meetings[0], 1);
+  assert_int_equal(o.arrivals[0] + o.meetings[1], 0);
+  assert_int_equal(o.arrivals[1], 1);
+  for (const LaneOp *op = c.lane->body->first; op; op = op->next) assert_true(op->code != LANE_BARRIER);
+  dot_free(&c);
+}
+
 /* ---- what the two halves wait for -------------------------------------------------------------------------------- */
 
 static void a_product_needs_its_waits(void **state) {
@@ -547,6 +582,7 @@ int main(void) {
       cmocka_unit_test(of_its_own_accord),
       cmocka_unit_test(attention),
       cmocka_unit_test(results),
+      cmocka_unit_test(the_copier_begins_at_once),
       cmocka_unit_test(a_product_needs_its_waits),
       cmocka_unit_test(a_turned_product_needs_its_waits),
       cmocka_unit_test(attention_needs_its_waits),
