@@ -64,6 +64,7 @@ static void lower_for(Lower *l, Op *op) {
   LaneKind k = counter_kind(op->in[0]->type);
   LaneOp *loop = lane_for(b, k, lower_get(l, op->in[0])[0], lower_get(l, op->in[1])[0], lower_get(l, op->in[2])[0],
                           init.n, init.at);
+  lower_order_here(l);
   loop->uniform = !l->divergent;
   loop->unroll = (uint8_t)(op->unroll < 0 ? 0 : op->unroll > 255 ? 255 : op->unroll);
   unflatten(l, body->args, body->arg_count, loop->body[0]->args);
@@ -71,6 +72,7 @@ static void lower_for(Lower *l, Op *op) {
   Flat next = flatten(l, end->in, end->in_count);
   lane_yield(b, next.n, next.at);
   lane_leave(b, loop);
+  lower_order_here(l);
   if (!runs_at_least_once(l, op)) lower_order_join(l, before);
   unflatten(l, op->out, op->out_count, loop->out);
 }
@@ -80,6 +82,7 @@ static void lower_while(Lower *l, Op *op) {
   lower_order_loop(l, op);
   Flat init = flatten(l, op->in, op->in_count);
   LaneOp *loop = lane_while(b, init.n, init.at);
+  lower_order_here(l);
   loop->uniform = !l->divergent;
   loop->waits = (uint8_t)op_waits(op);
   unflatten(l, op->body[0]->args, op->body[0]->arg_count, loop->body[0]->args);
@@ -88,6 +91,7 @@ static void lower_while(Lower *l, Op *op) {
   lane_condition(b, lower_get(l, end->in[0])[0], handed.n, handed.at);
   LowerOrder *left = lower_order_branch(l, NULL); /* where the loop ends */
   lane_enter(b, loop, 1);
+  lower_order_here(l);
   unflatten(l, op->body[1]->args, op->body[1]->arg_count, loop->body[1]->args);
   end = lower_body(l, op->body[1]);
   Flat next = flatten(l, end->in, end->in_count);

@@ -152,6 +152,7 @@ void lower_records_close(Lower *l);
 /* lower/membar.c: called before an access is lowered, where the block has met, around loops and branches. */
 typedef struct LowerOrder LowerOrder;
 void lower_order(Lower *l, const Op *op);
+void lower_order_here(Lower *l); /* all that was accessed so far stands before this place */
 void lower_order_barrier(Lower *l);
 /* what was pending before the loop, and is after it where it may not run at all */
 LowerOrder *lower_order_loop(Lower *l, const Op *loop);

@@ -38,8 +38,8 @@ typedef struct Access {
 typedef struct LowerOrder {
   const Provenance *provenance;
   VEC(Access) pending;
-  LaneBlock *block; /* where the last access stands, to see barriers after it */
-  LaneOp *last;
+  LaneBlock *block; /* where all pending accesses have been made, to see barriers since: behind `last` of this block */
+  LaneOp *last;     /* NULL: at its top */
 } Order;
 
 /* ---- what an operation accesses ---------------------------------------------------------------------------------- */
@@ -113,10 +113,10 @@ static bool meets(const Order *o, const Access *a) {
   return false;
 }
 
-/* Whether the block has met since the last access, for some other reason. */
+/* Whether the block has met since, for some other reason. */
 static bool barrier_since(Lower *l, const Order *o) {
-  if (!o->last || o->block != l->b.block) return false;
-  for (const LaneOp *op = o->last->next; op; op = op->next)
+  if (o->block != l->b.block) return false;
+  for (const LaneOp *op = o->last ? o->last->next : o->block->first; op; op = op->next)
     if (op->code == LANE_BARRIER && (!op->warp || l->out->num_warps == 1)) return true;
   return false;
 }
@@ -126,14 +126,19 @@ static void wait_for_all(Lower *l, Order *o) {
   o->pending.n = 0;
 }
 
+void lower_order_here(Lower *l) {
+  Order *o = order_of(l);
+  o->block = l->b.block;
+  o->last = l->b.block->last;
+}
+
 void lower_order(Lower *l, const Op *op) {
   Access a;
   if (l->divergent || !access_of(op, &a)) return;
   Order *o = order_of(l);
   if (meets(o, &a)) wait_for_all(l, o);
   add(l, o, &a);
-  o->block = l->b.block;
-  o->last = l->b.block->last;
+  lower_order_here(l);
 }
 
 void lower_order_barrier(Lower *l) {
@@ -181,7 +186,7 @@ LowerOrder *lower_order_branch(Lower *l, LowerOrder *before) {
   Order *o = order_of(l), *copy = NEW(l->cx->arena, Order);
   copy->provenance = o->provenance;
   for (int i = 0; i < o->pending.n; i++) add(l, copy, &o->pending.at[i]);
-  o->last = NULL;
+  lower_order_here(l);
   if (before) {
     o->pending.n = 0;
     for (int i = 0; i < before->pending.n; i++) add(l, o, &before->pending.at[i]);
@@ -192,5 +197,5 @@ LowerOrder *lower_order_branch(Lower *l, LowerOrder *before) {
 void lower_order_join(Lower *l, const LowerOrder *other) {
   Order *o = order_of(l);
   for (int i = 0; i < other->pending.n; i++) add(l, o, &other->pending.at[i]);
-  o->last = NULL;
+  lower_order_here(l);
 }

@@ -194,6 +194,48 @@ static void loops_that_do_not_run(void **state) {
   }
 }
 
+static int barriers_in_loops(const LaneBlock *b, bool in_loop) {
+  int n = 0;
+  for (const LaneOp *op = b->first; op; op = op->next) {
+    n += in_loop && is_block_barrier(op);
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) n += barriers_in_loops(op->body[i], in_loop || op->code == LANE_FOR || op->code == LANE_WHILE);
+  }
+  return n;
+}
+
+/* A barrier that a body begins with, whatever for, is one for what was before, too; one before an inner loop is none
+ * for what that accesses. */
+static void met_already(void **state) {
+  static const struct {
+    const char *text;
+    int in_loops;
+  } all[] = {
+      {K "    a = tl.load(x + i)\n    for j in range(n):\n        tl.debug_barrier()\n"
+         "        tl.store(y + (i ^ 64), a)\n",
+       1},
+      {K "    while n > 0:\n        n -= 1\n        tl.debug_barrier()\n"
+         "        tl.store(y + (i ^ 64), tl.load(x + i))\n",
+       2},
+      {K "    for j in range(n):\n        tl.debug_barrier()\n        s = tl.load(x + i)\n        for k in range(n):\n"
+         "            s += tl.load(y + i)\n        tl.store(y + (i ^ 64), s)\n",
+       2},
+      {K "    a = tl.load(x + i)\n    if n > 2:\n        tl.debug_barrier()\n        tl.store(y + (i ^ 64), a)\n", 0},
+  };
+  static Memory want;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (int alias = 0; alias < 2; alias++) check_whole(all[i].text, alias, &want);
+    Kit k;
+    LaneFunc *f = compile(&k, all[i].text, -1);
+    int n = barriers_in_loops(f->body, false);
+    if (n != all[i].in_loops) {
+      show(f);
+      fail_msg("%d barriers in loops, not %d:\n%s", n, all[i].in_loops, all[i].text);
+    }
+    kit_free(&k);
+  }
+}
+
 /* Where each thread reads what it wrote itself there is none. */
 static void no_barrier(void **state) {
   static Memory want;
@@ -221,13 +263,9 @@ static void volatile_loads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(exchanges),
-      cmocka_unit_test(stores_before_loads),
-      cmocka_unit_test(chosen_pointers),
-      cmocka_unit_test(aliases),
-      cmocka_unit_test(no_barrier),
-      cmocka_unit_test(volatile_loads),
-      cmocka_unit_test(loops_that_do_not_run),
+      cmocka_unit_test(exchanges),      cmocka_unit_test(stores_before_loads),   cmocka_unit_test(chosen_pointers),
+      cmocka_unit_test(aliases),        cmocka_unit_test(met_already),           cmocka_unit_test(no_barrier),
+      cmocka_unit_test(volatile_loads), cmocka_unit_test(loops_that_do_not_run),
   };
   return cmocka_run_group_tests_name("barriers", tests, NULL, NULL);
 }
