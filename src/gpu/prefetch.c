@@ -13,6 +13,9 @@
  * (gpu/disjoint.h).
  * num_stages=1, of the loop or the launch, forbids it.
  *
+ * A loop of two iterations, as a tile of a few hundred columns taken in halves, has both iterations' loads before it:
+ * its first does not wait for memory before it asks for the second's.
+ *
  * What is read ahead stays in registers for an iteration, twice while the next comes in: it may take what the values
  * that the loop carries leave of a thread's, GpuBudgets.prefetched at most; where that is not enough for all, nothing
  * is read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie
@@ -28,7 +31,8 @@ typedef struct Prefetch {
   Op *loop;
   Block *body;
   DisjointStores stores; /* the loop's */
-  Builder ahead, before; /* at the top of the body; before the loop */
+  bool twice;            /* it runs so often: both iterations' loads are issued before it */
+  Builder ahead, before; /* at the top of the body, or if twice there too; before the loop */
   Value *next_iv;
   Map *copies[3]; /* by iteration: what stands for a value of the body */
   int copied;
@@ -62,7 +66,7 @@ static Value *copy(Prefetch *p, Value *v, int iteration) {
     int carried = v->index - 1;
     if (iteration == ITERATION_THIS) return v;
     if (iteration == ITERATION_FIRST) return p->loop->in[carried < 0 ? 0 : 3 + carried];
-    return carried < 0 ? p->next_iv : copy(p, yielded(p, v), ITERATION_THIS);
+    return carried < 0 ? p->next_iv : copy(p, yielded(p, v), p->twice ? ITERATION_FIRST : ITERATION_THIS);
   }
   Value *known = map_get(p->copies[iteration], v);
   if (known) return known;
@@ -107,18 +111,25 @@ static Value *has_next(Prefetch *p, Value *iv) {
   return build_cmp(b, CMP_LT, one_step, build_convert(b, left, bits));
 }
 
-/* The load of that iteration, which reads nothing when there is no such iteration. */
-static Value *load_of(Prefetch *p, Op *load, int iteration, Value *valid) {
+static Value *mask_of(Prefetch *p, Op *load, int iteration, Value *valid) {
   Context *cx = p->f->cx;
   Builder *b = iteration == ITERATION_FIRST ? &p->before : &p->ahead;
+  const Type *t = load->out[0]->type;
+  Value *own = load->in_count > 1 ? copy(p, load->in[1], iteration) : NULL;
+  if (!valid) return own;
+  Value *all = t->rank ? build_splat(b, valid, t->rank, t->shape) : valid;
+  if (t->rank) all->axis = loop_constant_axis(cx, type_with_dtype(cx, t, DT_I1));
+  if (!own) return all;
+  Value *mask = build_binary(b, OP_AND, own, all);
+  mask->axis = load->in[1]->axis;
+  return mask;
+}
+
+/* The load of that iteration, which reads nothing when there is no such iteration; valid NULL: there is. */
+static Value *load_of(Prefetch *p, Op *load, int iteration, Value *valid) {
+  Builder *b = iteration == ITERATION_FIRST ? &p->before : &p->ahead;
   b->span = load->span;
-  const Type *t = load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
-  Value *all = t->rank ? build_splat(b, valid, t->rank, t->shape) : valid, *mask = all;
-  if (t->rank) all->axis = loop_constant_axis(cx, mask_type);
-  if (load->in_count > 1) {
-    mask = build_binary(b, OP_AND, copy(p, load->in[1], iteration), all);
-    mask->axis = load->in[1]->axis;
-  }
+  Value *mask = mask_of(p, load, iteration, valid);
   Value *out =
       build_load(b, copy(p, load->in[0], iteration), mask, load->in_count > 2 ? copy(p, load->in[2], iteration) : NULL);
   memcpy(out->def->attr, load->attr, sizeof load->attr);
@@ -183,6 +194,14 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *budget) {
   return true;
 }
 
+static bool runs_twice(const Op *loop) {
+  int64_t from, to, step;
+  if (!value_is_const(loop->in[0], &from) || !value_is_const(loop->in[1], &to) || !value_is_const(loop->in[2], &step))
+    return false;
+  uint64_t way = (uint64_t)to - (uint64_t)from;
+  return from < to && step > 0 && way > (uint64_t)step && way - (uint64_t)step <= (uint64_t)step;
+}
+
 static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Block *body = loop->body[0];
   int64_t stages = loop->num_stages ? loop->num_stages : f->num_stages;
@@ -198,16 +217,19 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Op *place = holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* where regions are marked the loads stay in theirs */
   p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
+  p.twice = runs_twice(loop) && place == body->first;
+  if (p.twice) p.ahead = p.before;
   Value *iv = body->args[0];
-  p.next_iv = build_binary(&p.ahead, OP_ADD, iv, loop->in[2]);
+  p.next_iv = build_binary(&p.ahead, OP_ADD, p.twice ? loop->in[0] : iv, loop->in[2]);
   p.next_iv->axis = iv->axis;
-  Value *first_valid = has_first(&p), *next_valid = has_next(&p, iv);
+  Value *first_valid = p.twice ? NULL : has_first(&p), *next_valid = p.twice ? NULL : has_next(&p, iv);
+  Value **first = NEW_N(f->cx->arena, Value *, loads.n);
+  for (int i = 0; i < loads.n; i++) first[i] = load_of(&p, loads.at[i], ITERATION_FIRST, first_valid);
   for (int i = 0; i < loads.n; i++) {
     Op *load = loads.at[i];
     disjoint_require(&p.stores, load);
-    Value *first = load_of(&p, load, ITERATION_FIRST, first_valid),
-          *next = load_of(&p, load, ITERATION_NEXT, next_valid);
-    Value *now = control_carry(f, loop, first, next);
+    Value *next = load_of(&p, load, ITERATION_NEXT, next_valid);
+    Value *now = control_carry(f, loop, first[i], next);
     now->name = load->out[0]->name;
     now->axis = load->out[0]->axis;
     value_replace(load->out[0], now);

@@ -12,6 +12,7 @@ typedef struct Case {
   const char *ir;
   int num_stages;                             /* of the launch; 0: Triton's default */
   int ahead;                                  /* loads that must be issued ahead; -1: any number */
+  bool twice;                                 /* the loop runs twice: no load stays in it */
   void (*pass)(Func *f, const GpuOptions *o); /* NULL: gpu_prefetch */
   const float *x;
   int64_t count; /* elements of x */
@@ -25,6 +26,16 @@ static int carried(const Block *b) {
     if (op->code == OP_FOR) n += op->out_count;
     for (int i = 0; i < 2; i++)
       if (op->body[i]) n += carried(op->body[i]);
+  }
+  return n;
+}
+
+static int loads_in_loops(const Block *b, bool in_loop) {
+  int n = 0;
+  for (const Op *op = b->first; op; op = op->next) {
+    n += in_loop && op->code == OP_LOAD;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) n += loads_in_loops(op->body[i], in_loop || op->code == OP_FOR);
   }
   return n;
 }
@@ -63,7 +74,7 @@ static void check(const Case *c) {
   Context *cx = context_create();
   Buf text = {0};
   volatile bool done = false;
-  volatile int ahead = 0;
+  volatile int ahead = 0, inside = 0;
   InterpFault fault = {0};
   if (context_try(cx)) {
     Func *f = parsed(cx, c);
@@ -74,6 +85,7 @@ static void check(const Case *c) {
       tile_print(&text, f, 0);
       tile_verify(f, "prefetch");
       ahead = carried(f->body) - had;
+      inside = loads_in_loops(f->body, false);
       run(c, f, after, &fault);
     }
     context_end_try(cx);
@@ -82,18 +94,18 @@ static void check(const Case *c) {
     diags_print(&text, cx, false);
   }
   bool same = done && !fault.set && !memcmp(before, after, sizeof before);
-  if (!same || (c->ahead >= 0 && ahead != c->ahead)) {
+  if (!same || (c->ahead >= 0 && ahead != c->ahead) || (c->ahead > 0 && !inside != c->twice)) {
     fprintf(stderr, "%s\n----\n%s\n", c->ir, text.at ? text.at : "");
     for (int i = 0; done && i < MOST; i++)
       if (memcmp(&before[i], &after[i], sizeof(float))) {
         fprintf(stderr, "element %d: %g, then %g\n", i, (double)before[i], (double)after[i]);
         break;
       }
-    fail_msg("%s; %d loads ahead, %d wanted",
+    fail_msg("%s; %d loads ahead, %d wanted, %d in loops",
              fault.set ? fault.message
              : done    ? same ? "right" : "another result"
                        : "an error",
-             ahead, c->ahead);
+             ahead, c->ahead, inside);
   }
   buf_destroy(&text);
   context_destroy(cx);
@@ -297,6 +309,41 @@ static void carried_pointers(void **state) {
   same(chased, 130, 0);
 }
 
+/* Both iterations' loads stand before a loop that is known to run twice, not before one of one or three. */
+static void two_iterations(void **state) {
+  static const char body[] =
+      HEAD "%s, %e = for %from, %to, %by, %none, %r : f32, i32[128] do (%i: i32, %acc: f32, %o: i32[128]) {\n"
+           "%is = splat %i : i32[128]\n%at = add %is, OTHER : i32[128]\n%zs = splat %zero : i32[128]\n"
+           "%low = cmp %at, %zs {pred=ge} : i1[128]\n%below = cmp %at, %ns {pred=lt} : i1[128]\n"
+           "%mask = and %low, %below : i1[128]\n%p = addptr %xs, %at : *f32[128]\n%v = load %p, %mask : f32[128]\n" PART
+           "%o2 = add %o, %is : i32[128]\nyield %next, %o2\n}\nstore %out, %s\n}\n";
+  static const struct {
+    int from, to, step;
+    bool twice;
+  } loops[] = {{0, 256, 128, true}, {0, 129, 128, true},  {-128, 128, 128, true}, {128, 384, 128, true},
+               {3, 5, 1, true},     {0, 384, 128, false}, {0, 257, 128, false},   {-1, 1, 2, false}};
+  for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+    for (int carries = 0; carries < 2; carries++) { /* where it loads */
+      Buf text = {0};
+      const char *at = strchr(body, '\n') + 1, *other = strstr(body, "OTHER");
+      buf_write(&text, body, (size_t)(at - body));
+      buf_printf(&text,
+                 "%%from = const {value=%d} : i32\n%%to = const {value=%d} : i32\n%%by = const {value=%d} : i32\n",
+                 loops[i].from, loops[i].to, loops[i].step);
+      buf_write(&text, at, (size_t)(other - at));
+      buf_puts(&text, carries ? "%o" : "%r");
+      buf_puts(&text, other + strlen("OTHER"));
+      check(&(Case){.ir = text.at,
+                    .ahead = loops[i].to - loops[i].from > loops[i].step ? 1 : -1,
+                    .twice = loops[i].twice,
+                    .x = numbers,
+                    .count = 300,
+                    .args = {300},
+                    .arg_count = 1});
+      buf_destroy(&text);
+    }
+}
+
 static void masks_and_others(void **state) {
   /* `other` and the mask change from turn to turn; what the last iteration loaded is used after the loop. */
   const char *others = HEAD
@@ -467,6 +514,7 @@ int main(void) {
       cmocka_unit_test(loads_alone),
       cmocka_unit_test(bounds),
       cmocka_unit_test(carried_pointers),
+      cmocka_unit_test(two_iterations),
       cmocka_unit_test(masks_and_others),
       cmocka_unit_test(several_loads),
       cmocka_unit_test(nests),
