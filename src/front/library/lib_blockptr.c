@@ -226,6 +226,33 @@ static Py *call_advance(Front *fr, const Builtin *b, Span at, Py **args) {
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
+static Value *promise(Front *fr, Value *v, int64_t divisor) {
+  int64_t known;
+  if (value_is_const(v, &known)) return v;
+  Op *op = build_op(&fr->b, OP_HINT, 1, &v, 1, &v->type);
+  op->kind = HINT_DIVISIBLE;
+  op->dims = arena_copy(fr->cx->arena, &divisor, sizeof divisor);
+  op->dim_count = 1;
+  op->out[0]->name = v->name;
+  return op->out[0];
+}
+
+static const Value *unconverted(const Value *v) {
+  return v->def && v->def->code == OP_CONVERT ? unconverted(v->def->in[0]) : v;
+}
+
+/* What Triton asks of descriptors: that they begin at 16 bytes, and that so do all rows. So does the end of rows that
+ * lie without gaps, whose number of columns is the stride. */
+static void promise_alignment(Front *fr, BlockPtr *d) {
+  int bytes = type_elem_bytes(type_pointee(fr->cx, d->base->type)), elements = bytes < 16 ? 16 / bytes : 1;
+  d->base = promise(fr, d->base, 16);
+  for (int i = 0; i + 1 < d->rank; i++) {
+    for (int k = 0; k < d->rank; k++)
+      if (unconverted(d->shape[k]) == unconverted(d->strides[i])) d->shape[k] = promise(fr, d->shape[k], elements);
+    d->strides[i] = promise(fr, d->strides[i], elements);
+  }
+}
+
 static Py *call_make_descriptor(Front *fr, const Builtin *b, Span at, Py **args) {
   BlockPtr d = {.base = base_arg(fr, b, at, args[0])};
   const Type *elem = type_pointee(fr->cx, d.base->type);
@@ -251,6 +278,7 @@ static Py *call_make_descriptor(Front *fr, const Builtin *b, Span at, Py **args)
   if (d.nan_padding && (elem->ptr || !dtype_is_float(elem->dtype)))
     lib_refuse(fr, at, "use \"zero\"", "Padding option `nan` is not supported for integer blocks, of %s",
                type_text(fr, elem));
+  promise_alignment(fr, &d);
   return bp_value(fr, PY_DESC, &d);
 }
 

@@ -96,6 +96,40 @@ static void tiles_that_tables_name(void **state) {
     }
 }
 
+/* ---- arrays of which a kernel knows nothing but that descriptors describe them ------------------------------------- */
+
+static const char described_text[] = HEAD
+    "@triton.jit\ndef k(a_ptr, b_ptr, sizes_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, APART: "
+    "tl.constexpr):\n" TILES "    K = tl.load(sizes_ptr)\n    row = tl.load(sizes_ptr + APART)\n"
+    "    a_ptr += tl.load(sizes_ptr + 2)\n"
+    "    a = tl.make_tensor_descriptor(a_ptr, [M, K], [row if APART else K, 1], [M, BK])\n"
+    "    b = tl.make_tensor_descriptor(b_ptr, [K, N], [N, 1], [BK, N])\n"
+    "    for i in range(0, K, BK):\n        acc = tl.dot(a.load([0, i]), b.load([i, 0]), acc)\n" STORE;
+
+/* Rows and their beginning are at 16 bytes, as descriptors promise; where the number of columns is the stride, so is
+ * their end. Where it is another, columns that end anywhere come as ever. */
+static void what_descriptors_promise(void **state) {
+  enum { M = 64, N = 32, BK = 32, ROW = 88, BEGIN = 8 };
+  for (int t = 0; t < TARGETS; t++)
+    for (int apart = 0; apart < 2; apart++) {
+      int columns = apart ? 83 : ROW;
+      DotCase c = whole_case(described_text, targets[t], 4, 3);
+      DotArg *a = dot_array(&c, DT_F16, BEGIN + M * ROW), *b = dot_array(&c, DT_F16, ROW * N),
+             *sizes = dot_array(&c, DT_I32, 3), *out = dot_array(&c, DT_F32, M * N);
+      memcpy(sizes->data, (int32_t[]){columns, ROW, BEGIN}, 3 * sizeof(int32_t));
+      dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK), dot_const(&c, apart);
+      dot_run(&c, "described by what is loaded");
+      int wide = dot_count(&c).copies[16];
+      if (!apart && wide < 2) fail_msg("%s: %d copies of 16 bytes", targets[t], wide);
+      for (int e = 0; e < M * N; e++) {
+        double want = 0;
+        for (int i = 0; i < columns; i++) want += a->values[BEGIN + e / N * ROW + i] * b->values[i * N + e % N];
+        if (out->values[e] != want) fail_msg("%s: element %d is %g, not %g", targets[t], e, out->values[e], want);
+      }
+      dot_free(&c);
+    }
+}
+
 /* ---- many tiles -------------------------------------------------------------------------------------------------- */
 
 /* A kernel has eight tensor maps. Five loops want two each, of arrays of their own: those of the last come by
@@ -368,6 +402,7 @@ int main(void) {
       cmocka_unit_test(what_threads_copy_for_themselves),
       cmocka_unit_test(the_loops_own_stages),
       cmocka_unit_test(tiles_that_tables_name),
+      cmocka_unit_test(what_descriptors_promise),
       cmocka_unit_test(more_tiles_than_maps),
       cmocka_unit_test(loops_that_are_short),
       cmocka_unit_test(products_in_flight_together),
