@@ -145,8 +145,8 @@ static FuseValue tile_at(Writer *w, Tensor *t, const Index *at) {
   }
   set_axes(w, tiles->s->m, k);
   const char *name = writer_name(w, t->name ? t->name : "tile");
-  writer_line(w, "%s = tl.dot(%s, %s, input_precision=\"ieee\"%s)", name, left, right,
-              t->dtype == DT_F64 ? ", out_dtype=tl.float64" : "");
+  writer_line(w, "%s = tl.dot(%s, %s, input_precision=\"%s\"%s)", name, left, right,
+              fuse_precision(&tiles->s->plan->target, t, true), t->dtype == DT_F64 ? ", out_dtype=tl.float64" : "");
   vec_push(w->cx->arena, &w->members, t);
   return (FuseValue){.text = name, .bits = 3};
 }
@@ -237,8 +237,9 @@ static void step_product(Rows *k, Sink *p, const Index *at, const char *factor) 
                      operand(w, t->in[left], other, n_row, s->k, arena_printf(w->cx->arena, "[%d, K]", size)));
   } else y = operand(w, t->in[left], other, k->k_row, n, arena_printf(w->cx->arena, "[K, %d]", size));
   set_axes(w, s->m, s->k);
-  writer_line(w, "%s = tl.dot(%s, %s, %s%s%s, input_precision=\"ieee\"%s)", p->acc, x, y, p->acc, factor ? " * " : "",
-              factor ? factor : "", t->dtype == DT_F64 ? ", out_dtype=tl.float64" : "");
+  writer_line(w, "%s = tl.dot(%s, %s, %s%s%s, input_precision=\"%s\"%s)", p->acc, x, y, p->acc, factor ? " * " : "",
+              factor ? factor : "", fuse_precision(&s->plan->target, t, true),
+              t->dtype == DT_F64 ? ", out_dtype=tl.float64" : "");
 }
 
 static void step_reduction(Rows *k, Sink *p, const Index *at, const char *factor) {
@@ -302,13 +303,14 @@ static void count_tile(Rows *k, Tensor *t, const Index *at) {
 static void choose_blocks(Rows *k, FuseKernel *kernel) {
   int sums = 0;
   int64_t widest = 16, m = 64, n = 64;
-  bool wide = false;
+  bool wide = false, adds = false; /* by multiply-adds */
   for (int i = 0; i < k->s->group->n; i++) {
     Tensor *t = k->s->group->roots[i];
     if (!stream_is_sink(k->s->plan, t) || t->op != GRAPH_PRODUCT) continue;
     int64_t columns = power_from(16, stream_columns(k->s, t)->extent, 256);
     sums++;
     wide |= dtype_bits(t->dtype) > 16;
+    adds |= dtype_bits(t->dtype) > 16 && !strcmp(fuse_precision(&k->s->plan->target, t, true), "ieee");
     if (columns > widest) widest = columns;
   }
   for_all_parts(k, count_tile);
@@ -319,7 +321,7 @@ static void choose_blocks(Rows *k, FuseKernel *kernel) {
   }
   k->m_block = (int)power_from(16, k->s->rows, m);
   k->k_block = (int)power_from(16, k->s->length, n);
-  kernel->num_warps = k->m_block >= 128 || widest > 64 || (wide && widest > 32) ? 8 : 4;
+  kernel->num_warps = k->m_block >= 128 || widest > 64 || (adds && widest > 32) ? 8 : 4;
 }
 
 static const IndexVar *masked_var(Writer *w, const char *text, const Size *extent, int block, unsigned bit) {

@@ -57,14 +57,14 @@ static int64_t block_for(int64_t n, int64_t least, int64_t most) {
   return b;
 }
 
-/* Long sums of f32 gain more from tensor cores than their pieces cost. */
+/* Long sums of f32 gain more from tensor cores than their pieces cost, and any where tiles go on to other products. */
 enum { LONG = 512 };
 
-const char *fuse_precision(const FuseTarget *target, const Tensor *product) {
+const char *fuse_precision(const FuseTarget *target, const Tensor *product, bool in_stream) {
   const Tensor *a = product->in[0];
   if (target->kind != TARGET_GPU || target->sm < 80 || product->dtype != DT_F32) return "ieee";
   if (product->tf32 && known(a->size[a->rank - 1], LONG) >= 64) return "tf32";
-  return known(a->size[a->rank - 1], LONG) >= LONG ? "tf32x3" : "ieee";
+  return in_stream || known(a->size[a->rank - 1], LONG) >= LONG ? "tf32x3" : "ieee";
 }
 
 typedef struct Rates {
@@ -89,7 +89,7 @@ static bool has_tile(const FuseTile *tiles, int n, const FuseTile *t) {
 
 int fuse_tiles(const FuseTarget *target, const Tensor *t, const Size *const dims[4], FuseTile *out, int most) {
   const int64_t size[] = {known(dims[0], 4096), known(dims[1], 4096), known(dims[2], 4096), known(dims[3], 1)};
-  const char *precision = fuse_precision(target, t);
+  const char *precision = fuse_precision(target, t, false);
   bool gpu = target->kind == TARGET_GPU;
   *out = (FuseTile){block_for(size[0], 16, 64), block_for(size[1], 16, 64), block_for(size[2], 16, 32), 0, 1};
   if (target->kind == TARGET_ANY) return 1;

@@ -61,12 +61,14 @@ static void symbols_count_as_large(void **state) {
 
 static void precision(void **state) {
   Test t = start();
-  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 576, true)), "tf32");
-  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 27, true)), "ieee"); /* gains nothing */
-  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 4096, false)), "tf32x3");
-  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 64, false)), "ieee");
-  assert_string_equal(fuse_precision(&cpu, product(&t, DT_F32, 64, 64, 4096, true)), "ieee");
-  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F64, 64, 64, 4096, true)), "ieee");
+  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 576, true), false), "tf32");
+  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 27, true), false), "ieee"); /* gains nothing */
+  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 4096, false), false), "tf32x3");
+  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 64, false), false), "ieee");
+  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F32, 64, 64, 64, false), true), "tf32x3");
+  assert_string_equal(fuse_precision(&cpu, product(&t, DT_F32, 64, 64, 64, false), true), "ieee");
+  assert_string_equal(fuse_precision(&cpu, product(&t, DT_F32, 64, 64, 4096, true), false), "ieee");
+  assert_string_equal(fuse_precision(&gpu, product(&t, DT_F64, 64, 64, 4096, true), false), "ieee");
   context_destroy(t.cx);
 }
 
@@ -112,7 +114,7 @@ static void rows_of_short_runs_are_reduced_in_two_steps(void **state) {
     int64_t pixels, groups, channels;
     int reductions;
   } rows[] = {{DT_F32, 4096, 8, 8, 2},
-              {DT_F16, 4096, 8, 8, 1},
+              {DT_F16, 4096, 8, 8, 2},
               {DT_F32, 4096, 8, 32, 1},  /* a line */
               {DT_F32, 2048, 8, 8, 1},   /* rows that are held */
               {DT_F32, 16384, 2, 2, 1}}; /* no line beside others' */
