@@ -71,11 +71,20 @@ static bool find(Together *p) {
   return first_use(p->body, p->first->out[0]) && first_use(p->body, p->second->out[0]);
 }
 
-/* What the second dot takes goes up with it: reads and transposes. */
+/* Where the tile that is read has come, if that is waited for in this block. */
+static Op *full_of(const Op *read) {
+  for (Op *op = read->prev; op; op = op->prev)
+    if (op->code == OP_RING_FULL && op->in[0] == read->in[0] && op->in[1] == read->in[1]) return op;
+  return NULL;
+}
+
+/* What the second dot takes goes up with it: reads, what they wait for, and transposes. */
 static bool raise(const Together *p, Op *op, Op *place, bool moves) {
   stack_guard();
   if (stands_before(op, place)) return true;
-  if (op != p->second && op->code != OP_TRANS && op->code != OP_RING_READ) return false;
+  if (op != p->second && op->code != OP_TRANS && op->code != OP_RING_READ && op->code != OP_RING_FULL) return false;
+  Op *full = op->code == OP_RING_READ ? full_of(op) : NULL;
+  if (full && !raise(p, full, place, moves)) return false;
   for (int i = 0; i < op->in_count; i++)
     if (op->in[i]->def && op->in[i]->def->block == p->body && !raise(p, op->in[i]->def, place, moves)) return false;
   if (moves) op_move_before(op, place);
