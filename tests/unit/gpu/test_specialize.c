@@ -352,6 +352,44 @@ static void gradients(void **state) {
   }
 }
 
+/* The dot that goes up to the first takes a tile that another took before it: the wait for the tile goes up, too. */
+static const char raised_text[] = HEAD
+    "@triton.jit\ndef k(q_ptr, g_ptr, a_ptr, v_ptr, out_ptr, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):\n"
+    "    rows = tl.arange(0, M)[:, None] * D + tl.arange(0, D)[None, :]\n"
+    "    a = tl.load(a_ptr + rows)\n"
+    "    v = tl.load(v_ptr + rows)\n"
+    "    first = tl.zeros([M, D], tl.float32)\n"
+    "    second = tl.zeros([M, D], tl.float32)\n"
+    "    for start in range(0, n, N):\n"
+    "        at = (start + tl.arange(0, N)[:, None]) * D + tl.arange(0, D)[None, :]\n"
+    "        q = tl.load(q_ptr + at)\n"
+    "        s = tl.dot(a, tl.trans(q)) * 0.1\n"
+    "        g = tl.load(g_ptr + at)\n"
+    "        first = tl.dot(s.to(tl.float16), g, first)\n"
+    "        t = tl.dot(v, tl.trans(g)) * s\n"
+    "        second = tl.dot(t.to(tl.float16), q, second)\n"
+    "    tl.store(out_ptr + rows, first)\n"
+    "    tl.store(out_ptr + M * D + rows, second)\n";
+
+static void raised_dots_wait_for_their_tiles(void **state) {
+  enum { M = 64, N = 32, D = 32, ROWS = 5 * N };
+  const char *wrong;
+  DotCase c[2];
+  for (int i = 0; i < 2; i++) {
+    c[i] = dot_case(raised_text, "sm_90a", 4, 3);
+    c[i].specialize = true, c[i].blocks = 1, c[i].without = gpu_without(i ? "dots_together" : NULL, &wrong);
+    for (int k = 0; k < 2; k++) dot_array(&c[i], DT_F16, ROWS * D);
+    for (int k = 0; k < 2; k++) dot_array(&c[i], DT_F16, M * D);
+    dot_array(&c[i], DT_F32, 2 * M * D);
+    dot_int(&c[i], ROWS), dot_const(&c[i], M), dot_const(&c[i], N), dot_const(&c[i], D);
+    dot_run(&c[i], "raised");
+    assert_true(is_specialized(&c[i]));
+    assert_int_equal(dot_count(&c[i]).products_at_once, !i);
+  }
+  assert_memory_equal(c[0].args[4].data, c[1].args[4].data, 2 * M * D * sizeof(float));
+  dot_free(&c[0]), dot_free(&c[1]);
+}
+
 typedef struct Adds {
   int boxes, atomics, barriers, loads;
 } Adds;
@@ -588,6 +626,7 @@ int main(void) {
       cmocka_unit_test(attention_needs_its_waits),
       cmocka_unit_test(sums_across_lanes_behind_the_loop),
       cmocka_unit_test(gradients),
+      cmocka_unit_test(raised_dots_wait_for_their_tiles),
       cmocka_unit_test(a_loop_that_adds_to_memory),
       cmocka_unit_test(rows_come_with_tiles),
       cmocka_unit_test(arrays_that_must_be_apart),
