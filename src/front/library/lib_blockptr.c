@@ -238,7 +238,8 @@ static Value *promise(Front *fr, Value *v, int64_t divisor) {
 }
 
 static const Value *unconverted(const Value *v) {
-  return v->def && v->def->code == OP_CONVERT ? unconverted(v->def->in[0]) : v;
+  while (v->def && v->def->code == OP_CONVERT) v = v->def->in[0];
+  return v;
 }
 
 /* What Triton asks of descriptors: that they begin at 16 bytes, and that so do all rows. So does the end of rows that

@@ -304,6 +304,7 @@ static Object *conversion(Reader *r, const char *name, const Args *a) {
 }
 
 Object *complex_prim(Reader *r, const char *name, const Args *a) {
+  stack_guard();
   Object *y = conversion(r, name, a);
   static const char *const passed[] = {"named", "fail", "backward", "grad", "clone_module", "children", "parameters"};
   bool any = false;
