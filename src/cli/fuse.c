@@ -130,13 +130,10 @@ static int parse(Fuse *f, int argc, char **argv) {
 
 /* randn:c64[4,5] is randn:f32[4,5,2], of complex numbers. */
 static bool split_complex(LaunchArg *a) {
-  const char *type = strstr(a->spec, ":c64["), *close = type ? strrchr(type, ']') : NULL;
-  bool wide = false;
-  if (!type) {
-    type = strstr(a->spec, ":c128[");
-    close = type ? strrchr(type, ']') : NULL;
-    wide = true;
-  }
+  const char *type = strstr(a->spec, ":c64[");
+  bool wide = !type;
+  if (wide) type = strstr(a->spec, ":c128[");
+  const char *close = type ? strrchr(type, ']') : NULL;
   if (!close || *a->spec == '@') return false;
   const char *open = strchr(type, '[');
   a->spec = format_string("%.*s:%s%.*s%s2%s", (int)(type - a->spec), a->spec, wide ? "f64" : "f32", (int)(close - open),

@@ -253,7 +253,7 @@ static CuGraphNode captured_last(const Cuda *c, CuStream stream, uint64_t *id) {
 }
 
 /* In a graph a kernel that waits_for_grid begins while the blocks of the one before end (programmatic dependent launch:
- * 0.3 to 0.6 us less a kernel on an H200, bench/results/h200.md), where that one waits, too: what came before both is
+ * 0.2 to 0.6 us less a kernel on an H200, bench/results/fuse.md), where that one waits, too: what came before both is
  * over then. Of other kernels nobody knows for what they waited. */
 static bool may_begin_early(Cuda *c, const CudaKernel *k, CuStream stream) {
   uint64_t id = 0;
