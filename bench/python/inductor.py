@@ -83,8 +83,8 @@ def watch_builds(spent):
 
 
 def difference(got, want):
-    return max(((g.double() - w.double()).abs().max() / w.double().abs().max().clamp(min=1e-30)).item()
-               for g, w in zip(got, want))
+    largest = max(w.double().abs().max().item() for w in want)  # of all: some gradients are nothing but rounding
+    return max((g.double() - w.double()).abs().max().item() for g, w in zip(got, want)) / largest
 
 
 def run(case, compiler, device, threads, repeat):

@@ -18,7 +18,7 @@
  *     product.c  products that a library does, and what stands around them
  *     choose.c   who does a product
  *     convolve.c who computes a convolution
- *     layout.c   images whose channels come last
+ *     layout.c   what lies in memory in another order of dims
  *     race.c     and who is the fastest
  *     kernel_list.c  all kernels in order
  *     text.c     and as a file
@@ -176,7 +176,7 @@ const char *fuse_operation_name(const Tensor *t);
 /* The passes, in order. Fails, as an internal error, where one leaves a graph that is not as it says. */
 void fuse_optimize(Graph *g, const FuseOptions *o);
 void fuse_convolutions(Graph *g, const FuseOptions *o); /* convolve.c: each is ours, or a library's */
-void fuse_layouts(Graph *g);                            /* layout.c: work on images in the order in which they lie */
+void fuse_layouts(Graph *g);                            /* layout.c: work on tensors in the order in which they lie */
 void fuse_drop_empty(Graph *g);                         /* what has no elements is a constant */
 void fuse_simplify(Graph *g);
 void fuse_split_dependent(Graph *g, const FuseTarget *target); /* before the next: sums that depend on others */

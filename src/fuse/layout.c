@@ -1,5 +1,5 @@
-/* Images whose channels come last: [n, height, width, channels] in memory, where the program has [n, channels, height,
- * width].
+/* Tensors that lie in memory in another order of their dims than the program has them in: images whose channels come
+ * last, [n, height, width, channels] where the program has [n, channels, height, width].
  *
  * To the graph a layout is a transpose. A convolution that a library does with its channels last (convolve.c) has the
  * other shape, and stands between transposes:
@@ -13,7 +13,10 @@
  * through what reads it: elementwise work, reductions, windows, slices, reshapes that leave dims together. These have
  * the other shape then, so that their kernels count elements in the order in which they lie. Where it meets the
  * transpose before another convolution, both are gone. It ends at a result of the program, which is stored transposed,
- * and before what a product of ours or a library reads row by row. */
+ * and before what a product of ours or a library reads row by row.
+ *
+ * A transpose of an input moves on, too, where a reduction takes what comes of it: it then goes along memory. It stays
+ * where it would meet a tensor of its size that lies otherwise, one of which would have to be read across. */
 #include <stdlib.h>
 
 #include "fuse/fuse.h"
@@ -74,8 +77,8 @@ Tensor *fuse_turned_convolution(Graph *g, const Tensor *t, Tensor *a, Tensor *b)
 
 /* ---- transposes move on ------------------------------------------------------------------------------------------ */
 
-/* A tensor's note: a transpose that moves; what is read row by row. */
-static char is_moving, is_rows;
+/* A tensor's note: a transpose that moves; one that begins to; what is read row by row. */
+static char is_moving, is_first, is_rows;
 
 static bool moves(const Tensor *t) { return t->note == &is_moving; }
 
@@ -171,22 +174,28 @@ static int by_place(const void *left, const void *right) {
   return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : a->from - b->from;
 }
 
-static Tensor *reshaped(Graph *g, const Tensor *t) {
-  Tensor *x = t->in[0];
+/* Of a reshape whose operand is a transpose by `dims`: its sizes in the other order, and where it has dim d of them.
+ * False: its dims do not stay together. */
+static bool reorder_reshape(const Tensor *t, const int64_t *dims, const Size **size, int64_t *out) {
+  const Tensor *x = t->in[0];
   Block blocks[2 * GRAPH_MAX_RANK];
-  const Size *size[GRAPH_MAX_RANK];
-  int64_t out[GRAPH_MAX_RANK];
   int n = find_blocks(x, t, blocks), at = 0;
   for (int i = 0; i < n; i++)
-    if (!stays_together(x, x->dims, &blocks[i])) return NULL;
-  if (!n) return NULL;
+    if (!stays_together(x, dims, &blocks[i])) return false;
   qsort(blocks, (size_t)n, sizeof *blocks, by_place);
   for (int i = 0; i < n; i++)
     for (int d = blocks[i].to_from; d < blocks[i].to_end; d++) {
       size[at] = t->size[d];
       out[d] = at++;
     }
-  return moving(transpose(g, graph_reshape(g, x->in[0], t->rank, size), out));
+  return n > 0;
+}
+
+static Tensor *reshaped(Graph *g, const Tensor *t) {
+  const Size *size[GRAPH_MAX_RANK];
+  int64_t out[GRAPH_MAX_RANK];
+  if (!reorder_reshape(t, t->in[0]->dims, size, out)) return NULL;
+  return moving(transpose(g, graph_reshape(g, t->in[0]->in[0], t->rank, size), out));
 }
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
@@ -215,10 +224,109 @@ static bool can_move(const Tensor *t) {
   }
 }
 
+/* ---- where transposes of inputs begin to move -------------------------------------------------------------------- */
+
+/* What would become of a tensor: read in the order `order`; or of little memory, however large. */
+typedef struct Course {
+  bool moves, is_light, is_refused, leads;
+  int64_t order[GRAPH_MAX_RANK];
+} Course;
+
+static bool is_of_input(const Tensor *t) {
+  const Tensor *x = t->in_count ? t->in[0] : NULL;
+  if (t->op != GRAPH_PERMUTE || moves_nothing(x, t->dims)) return false;
+  return x->op == GRAPH_INPUT || (x->op == GRAPH_RESHAPE && x->in[0]->op == GRAPH_INPUT);
+}
+
+static bool is_light(Graph *g, const Course *all, const Tensor *t) {
+  if (t->op == GRAPH_FULL || t->op == GRAPH_IOTA) return true;
+  if (t->op == GRAPH_EXPAND) return graph_numel(g, t->in[0]) != graph_numel(g, t) || all[t->in[0]->id].is_light;
+  if (t->op != GRAPH_POINT && !graph_is_view(t)) return false;
+  for (int i = 0; i < t->in_count; i++)
+    if (!all[t->in[i]->id].is_light) return false;
+  return true;
+}
+
+/* The operand that moves; NULL: none does. */
+static const Tensor *mover(const Course *all, const Tensor *t) {
+  for (int i = 0; i < t->in_count; i++)
+    if (all[t->in[i]->id].moves) return t->in[i];
+  return NULL;
+}
+
+static bool find_order(const Tensor *t, const Tensor *x, Course *all) {
+  const int64_t *of = all[x->id].order;
+  int64_t *order = all[t->id].order;
+  const Size *size[GRAPH_MAX_RANK];
+  if (t->op == GRAPH_RESHAPE) return reorder_reshape(t, of, size, order);
+  for (int d = 0; d < t->rank; d++) order[d] = t->op == GRAPH_PERMUTE ? of[t->dims[d]] : d < x->rank ? of[d] : d;
+  return t->op == GRAPH_PERMUTE ? !moves_nothing(t, order) : can_move(t);
+}
+
+/* Whether operands that are not light would lie in different orders. */
+static bool is_torn(const Course *all, const Tensor *t, const Tensor *x) {
+  for (int i = 0; i < t->in_count; i++) {
+    const Course *c = &all[t->in[i]->id];
+    if (c->is_light || t->in[i] == x) continue;
+    if (!c->moves || memcmp(c->order, all[x->id].order, (size_t)x->rank * sizeof *c->order)) return true;
+  }
+  return false;
+}
+
+/* The transposes from which what moves at `from` comes are refused, or are known to lead to a reduction. */
+static void mark_beginnings(Graph *g, Course *all, int from, bool refuse) {
+  bool *on_the_way = NEW_N(g->cx->arena, bool, from + 1);
+  on_the_way[from] = true;
+  for (int i = from; i >= 0; i--) {
+    const Tensor *t = g->at.at[i];
+    if (!on_the_way[i] || (i < from && !all[i].moves)) continue;
+    if (is_of_input(t)) *(refuse ? &all[i].is_refused : &all[i].leads) = true;
+    for (int k = 0; k < t->in_count; k++) on_the_way[t->in[k]->id] = true;
+  }
+}
+
+/* One look at all tensors; false: a transpose was refused, and another look is needed. */
+static bool follow(Graph *g, Course *all) {
+  bool agreed = true;
+  for (int i = 0; i < g->at.n; i++) {
+    const Tensor *t = g->at.at[i], *x = mover(all, t);
+    Course *c = &all[i];
+    c->is_light = is_light(g, all, t);
+    c->leads = c->moves = false;
+    if (is_of_input(t) && !c->is_refused) {
+      c->moves = true;
+      memcpy(c->order, t->dims, (size_t)t->rank * sizeof *t->dims);
+    }
+    if (!x) continue;
+    c->moves = find_order(t, x, all);
+    if (c->moves && is_torn(all, t, x)) {
+      mark_beginnings(g, all, i, true);
+      c->moves = agreed = false;
+    }
+  }
+  return agreed;
+}
+
+static bool find_beginnings(Graph *g) {
+  Course *all = NEW_N(g->cx->arena, Course, g->at.n + 1);
+  bool any = false;
+  while (!follow(g, all)) continue;
+  for (int i = 0; i < g->at.n; i++)
+    if (g->at.at[i]->op == GRAPH_REDUCE && all[i].moves) mark_beginnings(g, all, i, false);
+  for (int i = 0; i < g->at.n; i++) {
+    if (!all[i].leads) continue;
+    g->at.at[i]->note = &is_first;
+    any = true;
+  }
+  return any;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
 static Tensor *move(Graph *g, Tensor *t, const FuseTarget *target) {
   const Tensor *x = t->in_count ? t->in[0] : NULL;
   bool begins = t->op == GRAPH_PERMUTE && x->op == GRAPH_CONVOLUTION && x->channels_last;
-  if (begins && x->part != CONVOLUTION_FILTER) t->note = &is_moving;
+  if ((begins && x->part != CONVOLUTION_FILTER) || t->note == &is_first) t->note = &is_moving;
   int k = 0;
   while (k < t->in_count && !moves(t->in[k])) k++;
   if (k == t->in_count) return NULL;
@@ -228,10 +336,10 @@ static Tensor *move(Graph *g, Tensor *t, const FuseTarget *target) {
 }
 
 void fuse_layouts(Graph *g) {
-  bool any = false;
+  find_rows(g);
+  bool any = find_beginnings(g);
   for (int i = 0; i < g->at.n; i++) any |= g->at.at[i]->op == GRAPH_CONVOLUTION && g->at.at[i]->channels_last;
   if (!any) return;
-  find_rows(g);
   fuse_rewrite(g, move, NULL);
   graph_cse(g);
   graph_dce(g);
