@@ -166,19 +166,44 @@ static Tensor *split(Graph *g, Tensor *t, const FuseTarget *target) {
   return fuse_cut_whole(g, &c, t, fuse_cut_parts(g, &c, t, fuse_cut_shape(g, &c, t->in[0])));
 }
 
-static bool has_windows(const Tensor *t) {
-  stack_guard();
-  if (t->op == GRAPH_UNFOLD) return true;
-  GraphClass class = graph_ops[t->op].group;
-  if (t->op == GRAPH_CONCAT || (class != CLASS_VIEW && t->op != GRAPH_POINT)) return false;
-  return has_windows(t->in[0]);
+static bool is_window(Graph *g, const Tensor *t, int d);
+
+/* Of a reshape's dim: of all dims of the operand that it joins. */
+static bool joins_windows(Graph *g, const Tensor *t, int d) {
+  const Tensor *x = t->in[0];
+  const Size *before = size_product(g, d, t->size);
+  int e = 0, end;
+  while (e < x->rank && size_product(g, e, x->size) != before) e++;
+  for (end = e; end < x->rank && size_product(g, end - e, x->size + e) != t->size[d]; end++)
+    if (!size_is(x->size[end], 1) && !is_window(g, x, end)) return false;
+  return end > e && size_product(g, end - e, x->size + e) == t->size[d];
 }
 
-static bool is_small_window(const Tensor *t, const FuseTarget *target) {
+/* Whether dim d counts the places of a window. */
+static bool is_window(Graph *g, const Tensor *t, int d) {
+  stack_guard();
+  const Tensor *x = t->in_count ? t->in[0] : NULL;
+  switch (t->op) {
+    case GRAPH_UNFOLD: return d == t->rank - 1 || is_window(g, x, d);
+    case GRAPH_PERMUTE: return is_window(g, x, (int)t->dims[d]);
+    case GRAPH_RESHAPE: return joins_windows(g, t, d);
+    case GRAPH_EXPAND: return t->rank == x->rank && is_window(g, x, d);
+    case GRAPH_SLICE:
+    case GRAPH_PAD: return is_window(g, x, d);
+    case GRAPH_POINT:
+      for (int i = 0; i < t->in_count; i++)
+        if (is_window(g, t->in[i], d)) return true;
+      return false;
+    default: return false;
+  }
+}
+
+static bool is_small_window(Graph *g, const Tensor *t, const FuseTarget *target) {
   int64_t n = 1, size, most = target->kind == TARGET_CPU ? CPU_WINDOW : WINDOW;
-  if (t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN || !has_windows(t->in[0])) return false;
+  if (t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN) return false;
   for (int i = 0; i < t->dim_count; i++) {
     if (!size_is_int(t->in[0]->size[t->dims[i]], &size) || size > most) return false;
+    if (size > 1 && !is_window(g, t->in[0], (int)t->dims[i])) return false;
     n *= size;
   }
   return n >= 2 && n <= most;
@@ -236,7 +261,7 @@ static Tensor *split_product(Graph *g, Tensor *t, const FuseTarget *target) {
 static Tensor *better(Graph *g, Tensor *t, const FuseTarget *target) {
   if (t->op == GRAPH_PRODUCT) return split_product(g, t, target);
   if (t->op != GRAPH_REDUCE) return NULL;
-  return is_small_window(t, target) ? unroll(g, t, t->in[0], 0) : split(g, t, target);
+  return is_small_window(g, t, target) ? unroll(g, t, t->in[0], 0) : split(g, t, target);
 }
 
 void fuse_split_reductions(Graph *g, const FuseTarget *target) {
