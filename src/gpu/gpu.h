@@ -180,6 +180,10 @@ extern const GpuPass gpu_passes[]; /* by stages; ends with name NULL */
 void gpu_lay_out(Func *f, const GpuOptions *o); /* the passes on tile IR alone */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
+/* gpu/verify_rings.c: that tiles in rings are waited for before they are read, and read before others take their
+ * place; fails with a diagnostic that names the op and the pass. */
+void gpu_verify_rings(Func *f, const char *after);
+
 /* gpu/specialize.c: warps of their own copy tiles; whether they will, and why not */
 void gpu_specialize(Func *f, const GpuOptions *o);
 bool gpu_specializes(Func *f, const GpuOptions *o, bool persistent, const char **why);

@@ -144,6 +144,7 @@ static void run_tile(GpuRun *r, const GpuPass *p) {
   tile_pass_begin(r->f, p->name, &p->contract);
   p->tile(r->f, r->o);
   tile_pass_end(r->f, p->name, &p->contract, r->o->verify);
+  if (r->o->verify) gpu_verify_rings(r->f, p->name);
   if (r->o->verify && r->f->holds & FUNC_LAYOUTS) layout_verify(r->f);
 }
 

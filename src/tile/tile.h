@@ -368,6 +368,8 @@ Func *tile_parse(Context *cx, const Source *text); /* fails with a diagnostic */
 /* Checks structure, dominance and every operation's type rule; fails with a diagnostic that names the op and the pass.
  */
 void tile_verify(Func *f, const char *after);
+/* Fails with such a diagnostic, for other verifiers. */
+NORETURN void tile_wrong(const Func *f, const char *after, const Op *op, const char *what);
 
 /* ---- passes, one file each; pipeline.c lists them in order ------------------------------------------------------- */
 

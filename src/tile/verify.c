@@ -22,13 +22,8 @@ typedef struct Verifier {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char *format, ...) {
-  Context *cx = v->func->cx;
-  char what[400];
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(what, sizeof what, format, ap);
-  va_end(ap);
+void tile_wrong(const Func *f, const char *after, const Op *op, const char *what) {
+  Context *cx = f->cx;
   Buf text = {.arena = cx->arena};
   bool printable = op->in_count >= 0 && op->out_count >= 0;
   for (int i = 0; i < op->in_count; i++) printable = printable && op->in[i];
@@ -36,8 +31,17 @@ static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char
   const char *line = text.at ? arena_strndup(cx->arena, text.at, strcspn(text.at, "\n")) : NULL;
   buf_destroy(&text);
   Span span = op->span ? *op->span : (Span){0};
-  if (line) diag_fail_hint(cx, span, line, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
-  diag_fail(cx, span, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
+  if (line) diag_fail_hint(cx, span, line, "wrong IR after %s: '%s': %s", after, op_info[op->code].name, what);
+  diag_fail(cx, span, "wrong IR after %s: '%s': %s", after, op_info[op->code].name, what);
+}
+
+static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char *format, ...) {
+  char what[400];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(what, sizeof what, format, ap);
+  va_end(ap);
+  tile_wrong(v->func, v->after, op, what);
 }
 
 /* A type as text that lives as long as the compilation. */
