@@ -93,7 +93,9 @@ static int64_t some_number(uint64_t random, int64_t divisible) {
   return (n + divisible - 1) / divisible * divisible;
 }
 
-static int64_t int_of(const Type *t, int64_t v) { return t->ptr || dtype_is_float(t->dtype) ? v : int_wrap(t->dtype, v); }
+static int64_t int_of(const Type *t, int64_t v) {
+  return t->ptr || dtype_is_float(t->dtype) ? v : int_wrap(t->dtype, v);
+}
 
 static int64_t get(const Walk *w, const Value *v) { return w->number[v->id]; }
 static void set(Walk *w, const Value *v, int64_t n) { w->number[v->id] = int_of(v->type, n); }
@@ -137,7 +139,8 @@ static int64_t computed(Walk *w, const Op *op) {
     case OP_SELECT: return x ? y : get(w, op->in[2]);
     case OP_HINT: return x;
     case OP_CMP:
-      return is_int(from) ? scalar_cmp((CmpPred)op->pred, from->dtype, (Scalar){.i = x}, (Scalar){.i = y}) : drawn(w, op);
+      return is_int(from) ? scalar_cmp((CmpPred)op->pred, from->dtype, (Scalar){.i = x}, (Scalar){.i = y})
+                          : drawn(w, op);
     case OP_CONVERT: return is_int(t) && is_int(from) ? x : drawn(w, op);
     default: break;
   }
@@ -212,6 +215,7 @@ static void walk_ring(Walk *w, const Op *op) {
     case OP_RING_WAIT:
     case OP_BARRIER:
     case OP_TMEM_STORE:
+    case OP_TMEM_LOAD:
     case OP_TMEM_DOT:
     case OP_DOT:
     case OP_DOT_WAIT: note(w, op, 0, 0, NO_TILE); break;
@@ -303,7 +307,7 @@ typedef struct Slot {
   int copied, waited, handed_back; /* tiles */
   int group;                       /* of the last one's copies */
   int reading;                     /* dots in flight that read it */
-  int last_read;                   /* so many times all threads had met then; -1: never */
+  int last_read;                   /* or wait for it: so many times all threads had met then; -1: never */
   bool is_empty;                   /* somebody has waited for that, since the last copy */
 } Slot;
 
@@ -314,8 +318,8 @@ typedef struct Read { /* a ring_read, which stands for a tile: the next one that
 
 typedef struct Flight { /* of an asynchronous dot */
   int slots[2], count;
-  bool in_tmem;
-  int number;
+  const Op *tmem; /* that it adds to; NULL: to registers */
+  int number;     /* then, among those that do */
 } Flight;
 
 typedef struct Bar { /* of tensor memory: commits that have come to it, and the products before the last one */
@@ -338,8 +342,8 @@ static int index_of(const Replay *p, const Slot *s) { return (int)(s - p->slots)
 static void check_there(const Replay *p, const Op *read, const Op *op, const Slot *s) {
   const RingInfo *r = s->ring;
   const char *wrong = NULL;
-  if (!s->copied) wrong = "no tile was copied to";
-  else if (r->hands_back && s->waited <= s->handed_back) wrong = "nobody has waited for the tile in";
+  if (r->hands_back && s->waited <= s->handed_back) wrong = "nobody has waited for the tile in";
+  else if (!s->copied) wrong = "no tile was copied to";
   else if (!r->hands_back && r->has_maps && s->waited < s->copied) wrong = "nobody has waited for the tile in";
   else if (!r->has_maps && s->group > p->groups_done) wrong = "nobody has waited for the copies to";
   if (wrong) bad(p->rings, read, "%s slot %d, where '%s' takes it", wrong, index_of(p, s), op_info[op->code].name);
@@ -371,22 +375,23 @@ static void read_tile(Replay *p, const Event *e) {
 }
 
 static void do_dot(Replay *p, const Op *op) {
-  Flight f = {{p->taken[0], p->taken[1]}, p->taken_count, op->code == OP_TMEM_DOT, 0};
-  if (f.in_tmem) f.number = ++p->tmem_dots;
+  Flight f = {{p->taken[0], p->taken[1]}, p->taken_count, op->code == OP_TMEM_DOT ? op->in[2]->def : NULL, 0};
+  if (f.tmem) f.number = ++p->tmem_dots;
   p->taken_count = 0;
+  bool goes_on = f.tmem || op->async;
   for (int i = 0; i < f.count; i++)
-    if (f.in_tmem || op->async) p->slots[f.slots[i]].reading++;
+    if (goes_on) p->slots[f.slots[i]].reading++;
     else end_read(p, f.slots[i]);
-  if (f.in_tmem || op->async) vec_push(p->rings->f->cx->arena, &p->flights, f);
+  if (goes_on) vec_push(p->rings->f->cx->arena, &p->flights, f);
 }
 
 /* Ends the flights of one kind, but for the last `pending`, as far as those numbered `most`. */
 static void land(Replay *p, bool in_tmem, int64_t pending, int most) {
   int n = 0, all = 0, seen = 0;
-  for (int i = 0; i < p->flights.n; i++) all += p->flights.at[i].in_tmem == in_tmem;
+  for (int i = 0; i < p->flights.n; i++) all += !p->flights.at[i].tmem == !in_tmem;
   for (int i = 0; i < p->flights.n; i++) {
     Flight f = p->flights.at[i];
-    if (f.in_tmem != in_tmem || seen++ >= all - pending || f.number > most) {
+    if (!f.tmem == in_tmem || seen++ >= all - pending || f.number > most) {
       p->flights.at[n++] = f;
       continue;
     }
@@ -404,7 +409,7 @@ static void copy_to(Replay *p, const Event *e) {
   if (s->reading) bad(p->rings, e->op, "a dot in flight reads slot %d", i);
   if (s->ring->hands_back && !s->is_empty) bad(p->rings, e->op, "nobody has waited for slot %d to be empty", i);
   if (!s->ring->hands_back && !s->ring->op->own && s->last_read == p->meetings)
-    bad(p->rings, e->op, "other threads may still read slot %d: they have not met since", i);
+    bad(p->rings, e->op, "other threads may still read slot %d, or wait for its tile: they have not met since", i);
   if (!s->ring->hands_back && s->copied && (s->ring->has_maps ? s->waited < s->copied : s->group > p->groups_done))
     bad(p->rings, e->op, "nobody has waited for the tile before in slot %d", i);
   s->copied++;
@@ -419,7 +424,10 @@ static bool wait_full(Replay *p, const Event *e) {
   Slot *s = &p->slots[e->slot];
   if (!passes(s->copied, e->parity)) return false;
   if (s->waited + 1 < s->copied) bad(p->rings, e->op, "a tile of slot %d was not waited for", index_of(p, s));
+  if (s->ring->hands_back && s->handed_back == s->copied)
+    bad(p->rings, e->op, "passes by an earlier tile's parity: slot %d is empty", index_of(p, s));
   s->waited = s->copied;
+  end_read(p, e->slot); /* who still waits when two more phases are over waits for ever */
   return true;
 }
 
@@ -437,6 +445,13 @@ static void hand_back(Replay *p, const Event *e) {
   if (s->waited <= s->handed_back) bad(p->rings, e->op, "nobody has waited for a tile in slot %d", i);
   if (s->reading) bad(p->rings, e->op, "a dot in flight reads slot %d", i);
   s->handed_back++;
+}
+
+/* Sums are nobody's while products add to them. */
+static void touch_sums(Replay *p, const Op *op) {
+  for (int i = 0; i < p->flights.n; i++)
+    if (p->flights.at[i].tmem == op->in[0]->def) bad(p->rings, op, "a product in flight adds to these sums");
+  if (op->code == OP_TMEM_STORE) p->meetings++;
 }
 
 static bool wait_tmem(Replay *p, const Event *e) {
@@ -462,12 +477,11 @@ static bool replay(Replay *p, const Event *e) {
       if (p->group - op->pending > p->groups_done) p->groups_done = p->group - (int)op->pending;
       p->meetings++;
       return true;
-    case OP_BARRIER:
-    case OP_TMEM_STORE: p->meetings++; return true;
+    case OP_BARRIER: p->meetings++; return true;
+    case OP_TMEM_LOAD:
+    case OP_TMEM_STORE: touch_sums(p, op); return true;
     case OP_DOT_WAIT: land(p, false, op->pending, 0); return true;
-    case OP_TMEM_COMMIT:
-      p->bars[e->slot] = (Bar){p->bars[e->slot].commits + 1, p->tmem_dots};
-      return true;
+    case OP_TMEM_COMMIT: p->bars[e->slot] = (Bar){p->bars[e->slot].commits + 1, p->tmem_dots}; return true;
     case OP_TMEM_WAIT: return wait_tmem(p, e);
     default: break;
   }
