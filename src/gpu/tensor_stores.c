@@ -10,7 +10,8 @@
  * last one's tile is on its way.
  *
  * Done for specialized kernels whose last access to memory is a store of a tile that is a box of an array
- * (tile/analysis/regular.h), and who write nothing else: what the engine brings is in no order with other accesses.
+ * (tile/analysis/regular.h) and begins inside of it, and who write nothing else: what the engine brings is in no order
+ * with other accesses.
  */
 #include "gpu/launch_plan.h"
 #include "gpu/ring.h"
@@ -101,6 +102,6 @@ void gpu_tensor_stores(Func *f, const GpuOptions *o) {
   const Type *t = store->in[1]->type;
   if (t->rank != 2 || t->ptr || op_cache(store) || op_evict(store) || is_turned(store->in[1])) return;
   RegularTile *box = regular_tile(f, store, &why);
-  if (box && is_whole(f, box, t) && is_free(box)) put(f, store, box);
+  if (box && is_whole(f, box, t) && regular_begins_inside(box) && is_free(box)) put(f, store, box);
   tile_replace_uses(f);
 }

@@ -292,6 +292,12 @@ RegularTile *regular_access(const Func *f, const Op *access, const char **why) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
+bool regular_begins_inside(const RegularTile *r) {
+  for (int i = 0; i < r->count; i++)
+    if (!poly_non_negative(r->space, r->dims[i].start)) return false;
+  return true;
+}
+
 void regular_print(Buf *out, const RegularTile *r) {
   const PolySpace *s = r->space;
   buf_printf(out, "%s", r->base->name);

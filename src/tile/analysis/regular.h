@@ -44,6 +44,10 @@ typedef struct RegularTile {
 RegularTile *regular_tile(const Func *f, const Op *load, const char **why);
 /* Of a load, store or atomic, which no copy engine is to do: the elements that it touches at most. */
 RegularTile *regular_access(const Func *f, const Op *access, const char **why);
+/* Whether no box begins before its array, as an engine asks that stores: a load of what is there gives zeros, a store
+ * may cut a box where the array ends alone (CUDA C++ Programming Guide, "Tensor memory access"). Where that goes by
+ * arguments, a launch checks it. */
+bool regular_begins_inside(const RegularTile *r);
 
 void regular_print(Buf *out, const RegularTile *r);
 

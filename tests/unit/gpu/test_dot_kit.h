@@ -176,6 +176,7 @@ static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) 
       context_destroy(c->cx);
       c->without |= gpu_without(gpu_plan_lacks(fit), &wrong);
       dot_compile(c);
+      if (!c->lane->persistent) c->blocks = 0;
       return dot_simulate(c, seed, fault);
     }
     for (int i = 0; i < c->lane->maps; i++) {

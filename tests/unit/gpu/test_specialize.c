@@ -530,6 +530,71 @@ static void results(void **state) {
   check_result(&all[0], gpu_without("tensor_stores", &wrong));
 }
 
+/* Tiles whose corners lie before their arrays: loads by maps give zeros there; a map's store may not begin there (CUDA
+ * C++ Programming Guide), so that it is one by threads, but where the corner is known to be inside, or a launch sees.
+ */
+#define CORNER \
+  HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, rows, n_k, shift, UP: tl.constexpr, LEFT: tl.constexpr, " \
+       "M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):\n" \
+       "    a = tl.make_tensor_descriptor(a_ptr, [rows, n_k], [n_k, 1], [M, BK])\n" \
+       "    b = tl.make_tensor_descriptor(b_ptr, [n_k, N], [N, 1], [BK, N])\n" \
+       "    out = tl.make_tensor_descriptor(out_ptr, [rows, N], [N, 1], [M, N])\n" \
+       "    m = tl.program_id(0) * M + shift - UP\n"
+#define CORNER_SUM \
+  "    acc = tl.zeros([M, N], tl.float32)\n" \
+  "    for i in range(0, n_k, BK):\n" \
+  "        acc = tl.dot(a.load([m, i]), b.load([i, -LEFT]), acc)\n"
+static const char stored_at_corner[] = CORNER CORNER_SUM "    out.store([m, -LEFT], acc)\n";
+static const char added_at_corner[] =
+    CORNER "    for i in range(0, n_k, BK):\n"
+           "        out.atomic_add([m, -LEFT], tl.dot(a.load([m, i]), b.load([i, -LEFT])))\n";
+
+typedef struct Corner {
+  const char *text;
+  int shift, up, left;
+  bool by_map;
+} Corner;
+
+static void count_corner(LaneOp *op, void *arg) {
+  *(int *)arg += op->code == LANE_TENSOR_STORE || op->code == LANE_TENSOR_RED;
+}
+
+static void corners_before_arrays(void **state) {
+  static const Corner all[] = {
+      {stored_at_corner, 0, 0, 0, true},    {stored_at_corner, 32, 0, 0, true}, {stored_at_corner, 0, 16, 0, false},
+      {stored_at_corner, 0, 0, 8, false},   {stored_at_corner, 0, 3, 5, false}, {stored_at_corner, -32, 0, 0, false},
+      {stored_at_corner, -32, 0, 8, false}, {added_at_corner, 0, 0, 0, true},   {added_at_corner, 0, 16, 0, false},
+      {added_at_corner, 0, 0, 8, false},
+  };
+  enum { M = 64, N = 32, BK = 32, ROWS = 3 * M, K = 2 * BK };
+  for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
+    const Corner *p = &all[n];
+    DotCase c = dot_case(p->text, "sm_90a", 4, 3);
+    LaneSimFault fault;
+    int boxes = 0, first = p->shift - p->up;
+    c.grid[0] = ROWS / M, c.specialize = true, c.blocks = 2;
+    DotArg *a = dot_array(&c, DT_F16, ROWS * K), *b = dot_array(&c, DT_F16, K * N),
+           *out = dot_array(&c, DT_F32, ROWS * N);
+    dot_int(&c, ROWS), dot_int(&c, K), dot_int(&c, p->shift), dot_const(&c, p->up), dot_const(&c, p->left);
+    dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK);
+    for (int i = 0; i < ROWS * N; i++) dot_store(out, i, p->text == added_at_corner ? 0 : 7);
+    dot_compile(&c);
+    if (!dot_simulate(&c, n, &fault)) fail_msg("number %zu: %s", n, fault.message);
+    lane_walk(c.lane->body, count_corner, &boxes);
+    if ((boxes > 0) != p->by_map) fail_msg("number %zu: %d boxes", n, boxes);
+    dot_read_back(out);
+    for (int i = 0; i < ROWS; i++)
+      for (int j = 0; j < N; j++) {
+        bool there = i >= first && i < first + ROWS && j < N - p->left;
+        double sum = there || p->text == added_at_corner ? 0 : 7;
+        for (int k = 0; k < K && there; k++) sum += a->values[i * K + k] * b->values[k * N + j];
+        if (out->values[i * N + j] != sum)
+          fail_msg("number %zu: [%d, %d] is %g, not %g", n, i, j, out->values[i * N + j], sum);
+      }
+    dot_free(&c);
+  }
+}
+
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 typedef struct Opening {
@@ -620,6 +685,7 @@ int main(void) {
       cmocka_unit_test(of_its_own_accord),
       cmocka_unit_test(attention),
       cmocka_unit_test(results),
+      cmocka_unit_test(corners_before_arrays),
       cmocka_unit_test(the_copier_begins_at_once),
       cmocka_unit_test(a_product_needs_its_waits),
       cmocka_unit_test(a_turned_product_needs_its_waits),
