@@ -377,18 +377,27 @@ static bool has_map(const AsyncLoads *p) {
   return false;
 }
 
-/* Bytes that dots of the body keep in shared memory beside the rings, and what a persistent kernel stores beside those
- * that it goes on with. */
+typedef struct Beside {
+  const AsyncLoads *p;
+  int64_t bytes;
+} Beside;
+
+static void find_beside(Op *op, void *arg) {
+  Beside *b = arg;
+  Dtype as[2];
+  if (op->code != OP_DOT) return;
+  as[0] = as[1] = op->out[0]->type->dtype;
+  layout_takes_mma(op, b->p->o->target->sm >= 89, b->p->f->num_warps, as);
+  for (int k = 0; k < 2; k++)
+    if (!is_in_ring(b->p, op->in[k])) b->bytes += type_numel(op->in[k]->type) * dtype_bytes(as[k]);
+}
+
+/* Bytes that dots of the body, in its branches too, keep in shared memory beside the rings, and what a persistent
+ * kernel stores beside those that it goes on with. */
 static int64_t other_bytes(const AsyncLoads *p) {
-  int64_t bytes = has_map(p) && p->f->persistent ? ring_stored_bytes(p->f, p->o) : 0;
-  for (const Op *op = p->body->first; op; op = op->next)
-    for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
-      const Value *v = op->in[k];
-      Dtype as[2] = {op->out[0]->type->dtype, op->out[0]->type->dtype};
-      layout_takes_mma(op, p->o->target->sm >= 89, p->f->num_warps, as);
-      if (!is_in_ring(p, v)) bytes += type_numel(v->type) * dtype_bytes(as[k]);
-    }
-  return bytes;
+  Beside beside = {p, has_map(p) && p->f->persistent ? ring_stored_bytes(p->f, p->o) : 0};
+  tile_walk(p->body, find_beside, &beside);
+  return beside.bytes;
 }
 
 /* A product in flight keeps a slot, unless none is written again. */

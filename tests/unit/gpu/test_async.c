@@ -386,6 +386,45 @@ static void masks_all_false(void **state) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
+/* The rings leave room for the operands of a product in a branch. */
+static void products_in_branches_have_room(void **state) {
+  static const char text[] = HEAD "@triton.jit\ndef k(a_ptr, b_ptr, c_ptr, out_ptr, n):\n"
+                                  "    m = tl.arange(0, 128)\n"
+                                  "    k = tl.arange(0, 64)\n"
+                                  "    at = k[:, None] * 64 + k[None, :]\n"
+                                  "    rows = m[:, None] * 64 + k[None, :]\n"
+                                  "    s = tl.zeros([128, 64], tl.float32)\n"
+                                  "    t = tl.zeros([128, 64], tl.float32)\n"
+                                  "    for i in range(n):\n"
+                                  "        a = tl.load(a_ptr + rows + i * 8192)\n"
+                                  "        tl.store(a_ptr + rows + i * 8192, -a)\n"
+                                  "        b = tl.load(b_ptr + at + i * 4096)\n"
+                                  "        c = tl.trans(tl.load(c_ptr + at + i * 4096))\n"
+                                  "        s = tl.dot(a, b, s, input_precision=\"bf16x3\")\n"
+                                  "        if i == 1:\n"
+                                  "            t += tl.dot(a, c, input_precision=\"tf32\")\n"
+                                  "    tl.store(out_ptr + rows, s + t)\n";
+  enum { M = 128, K = 64, N = 3 };
+  for (int stages = 2; stages <= 5; stages++) {
+    DotCase c = dot_case(text, "sm_80", 2, stages);
+    DotArg *a = dot_array(&c, DT_F32, M * K * N), *b = dot_array(&c, DT_F32, K * K * N),
+           *x = dot_array(&c, DT_F32, K * K * N), *out = dot_array(&c, DT_F32, M * K);
+    dot_int(&c, N);
+    dot_run(&c, "a product in a branch");
+    for (int i = 0; i < M; i++)
+      for (int j = 0; j < K; j++) {
+        double sum = 0; /* of a, which was negated */
+        for (int k = 0; k < K; k++) {
+          for (int n = 0; n < N; n++) sum -= a->values[(n * M + i) * K + k] * b->values[(n * K + k) * K + j];
+          sum -= a->values[(M + i) * K + k] * x->values[(K + j) * K + k];
+        }
+        if (out->values[i * K + j] != sum)
+          fail_msg("%d stages: [%d, %d] is %g, not %g", stages, i, j, out->values[i * K + j], sum);
+      }
+    dot_free(&c);
+  }
+}
+
 static void attention_forward_and_backward(void **state) {
   for (int t = 0; t < TARGETS; t++)
     for (int causal = 0; causal < 2; causal++) {
@@ -412,6 +451,7 @@ int main(void) {
       cmocka_unit_test(f32_that_lies_across),
       cmocka_unit_test(a_turned_product_beside_another),
       cmocka_unit_test(masks_all_false),
+      cmocka_unit_test(products_in_branches_have_room),
       cmocka_unit_test(attention_forward_and_backward),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
