@@ -444,11 +444,9 @@ static bool store_row(SimRun *r, Copy *c, int row) {
   }
   LaneKind kind = lane_kind_of(&(Type){.dtype = c->map.dtype});
   for (int i = begin; i < end; i += size) {
-    uint64_t old = 0, x = 0, sum;
-    memcpy(&old, to + i - begin, (size_t)size);
+    uint64_t x = 0;
     memcpy(&x, data + i, (size_t)size);
-    sum = lane_eval_rmw(op->rmw, kind, old, x, 0);
-    memcpy(to + i - begin, &sum, (size_t)size);
+    sim_exchange(to + i - begin, op->rmw, kind, x, 0);
   }
   return true;
 }

@@ -182,7 +182,7 @@ bool sim_stmatrix(SimRun *r, const SimOp *o, int w) {
     return old; \
   }
 
-static uint64_t exchange(char *p, int rmw, LaneKind k, uint64_t y, uint64_t z) {
+uint64_t sim_exchange(char *p, int rmw, LaneKind k, uint64_t y, uint64_t z) {
   switch (lane_kind_info[k].bits) {
     case 8: EXCHANGE_LOOP(uint8_t)
     case 16: EXCHANGE_LOOP(uint16_t)
@@ -215,7 +215,7 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
     if (r->cache && op->space == SPACE_GLOBAL) sim_cache_store(&a, NULL);
     for (int i = 0; i < n; i++) {
       uint64_t y = sim_get(r, o->in[i + 1], type, t), z = cas ? sim_get(r, o->in[2], type, t) : 0;
-      uint64_t old = exchange(p + i * bytes, op->rmw, op->kind, y, z);
+      uint64_t old = sim_exchange(p + i * bytes, op->rmw, op->kind, y, z);
       if (i < op->out_count)
         sim_set(r, o->out[i], type, t,
                 op->kind == LK_S8 || op->kind == LK_S16 ? read_element(op->kind, (const char *)&old) : old);

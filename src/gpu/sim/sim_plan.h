@@ -196,7 +196,10 @@ bool sim_tmem_faulted(SimRun *r);
 bool sim_tmem_end(SimRun *r);
 uint32_t sim_tmem_before(const SimRun *r, int warp);     /* the warp's accesses before that time are done, and fenced */
 bool sim_is_fenced(const SimRun *r, const SimShadow *s); /* whether its writer has fenced since it wrote */
-char *sim_reach(const SimAccess *a);                     /* sim/memory.c: where the access goes; NULL after a fault */
+/* sim/memory.c */
+char *sim_reach(const SimAccess *a); /* where the access goes; NULL after a fault */
+/* One element, which other blocks may change at the same time; returns what was there. */
+uint64_t sim_exchange(char *p, int rmw, LaneKind k, uint64_t y, uint64_t z);
 /* sim/global.c: `from` or `into` is global memory */
 void sim_fetch(char *into, const char *from, int bytes);
 void sim_put(char *into, const char *from, int bytes);

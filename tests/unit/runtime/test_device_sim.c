@@ -266,6 +266,45 @@ static void test_atomics(void **state) {
   assert_true(x[0] == 96000);
 }
 
+/* Likewise where the copy engine adds. */
+static void test_added_boxes(void **state) {
+  (void)state;
+  static const char text[] = "import triton\n"
+                             "import triton.language as tl\n"
+                             "@triton.jit\n"
+                             "def k(a, b, out, n):\n"
+                             "    m, j, i = tl.arange(0, 64)[:, None], tl.arange(0, 32)[None, :], tl.arange(0, 32)\n"
+                             "    for at in range(0, n, 32):\n"
+                             "        x = tl.load(a + m * 128 + (at + i)[None, :], mask=(at + i)[None, :] < n, other=0.0)\n"
+                             "        y = tl.load(b + (at + i)[:, None] * 32 + j)\n"
+                             "        tl.atomic_add(out + m * 32 + j, tl.dot(x, y))\n";
+  enum { ROWS = 64, COLUMNS = 32, K = 128, PROGRAMS = 64 };
+  nereid_device *d = NULL;
+  nereid_module *m = NULL;
+  nereid_error *err = NULL;
+  static uint16_t ones[ROWS * K];
+  static float sums[ROWS * COLUMNS];
+  void *p[3];
+  for (int i = 0; i < ROWS * K; i++) ones[i] = 0x3c00;
+  if (nereid_device_open("sim:sm_90a", &d, &err) || nereid_module_load_string("k.py", text, &m, &err))
+    fail_msg("%s", nereid_error_text(err));
+  for (int i = 0; i < 3; i++) assert_int_equal(nereid_alloc(d, sizeof ones, &p[i], &err), NEREID_OK);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(
+        nereid_copy_to_device(d, p[i], i < 2 ? (void *)ones : sums, i < 2 ? sizeof ones : sizeof sums, &err),
+        NEREID_OK);
+  nereid_arg args[] = {nereid_pointer(p[0], NEREID_F16), nereid_pointer(p[1], NEREID_F16),
+                       nereid_pointer(p[2], NEREID_F32), nereid_int(K)};
+  nereid_options o = {.num_warps = 4, .num_stages = 2, .persist = true, .specialize = true};
+  if (nereid_launch(d, NULL, m, "k", (int64_t[]){PROGRAMS, 1, 1}, args, 4, &o, &err))
+    fail_msg("%s", nereid_error_text(err));
+  assert_int_equal(nereid_copy_to_host(d, sums, p[2], sizeof sums, &err), NEREID_OK);
+  for (int i = 0; i < ROWS * COLUMNS; i++) assert_true(sums[i] == PROGRAMS * K);
+  for (int i = 0; i < 3; i++) nereid_free(d, p[i]);
+  nereid_module_free(m);
+  nereid_device_close(d);
+}
+
 static void test_opening(void **state) {
   (void)state;
   nereid_device *d = NULL;
@@ -284,7 +323,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_prints),         cmocka_unit_test(test_too_many_lines), cmocka_unit_test(test_asserts),
       cmocka_unit_test(test_wrong_accesses), cmocka_unit_test(test_programs),       cmocka_unit_test(test_atomics),
-      cmocka_unit_test(test_opening),
+      cmocka_unit_test(test_added_boxes),    cmocka_unit_test(test_opening),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
