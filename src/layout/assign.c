@@ -14,10 +14,10 @@
 
 int convert_layout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t) {
   if (from == to || !from || !to) return 0;
-  int bytes = type_elem_bytes(t);
-  Price *p = &c->prices[((uintptr_t)from / 16 * 31 + (uintptr_t)to / 16 * 7 + (uintptr_t)bytes) % PRICES];
-  if (p->from != from || p->to != to || p->bytes != bytes)
-    *p = (Price){from, to, bytes, convert_cost(convert_plan(c->cx, from, to, bytes), bytes)};
+  int bytes = type_elem_bytes(t), squares = squares_of_type(c->f->squares, t);
+  Price *p = &c->prices[((uintptr_t)from / 16 * 31 + (uintptr_t)to / 16 * 7 + (uintptr_t)(bytes + squares)) % PRICES];
+  if (p->from != from || p->to != to || p->bytes != bytes || p->squares != squares)
+    *p = (Price){from, to, bytes, squares, convert_cost(convert_plan(c->cx, from, to, bytes, squares), bytes)};
   return p->cost;
 }
 

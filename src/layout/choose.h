@@ -49,7 +49,7 @@ typedef struct Anchor {
 
 typedef struct Price {
   const Layout *from, *to;
-  int bytes, cost;
+  int bytes, squares, cost;
 } Price;
 
 typedef struct Chooser {

@@ -221,7 +221,8 @@ static bool within_warp(const Convert *c) {
          !(layout_copies(c->from) >> c->from->lane_bits);
 }
 
-Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int shared_limit) {
+Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int squares,
+                             int shared_limit) {
   Convert *c = NEW(cx->arena, Convert);
   c->from = from;
   c->to = to;
@@ -231,13 +232,13 @@ Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, 
   bool can_shuffle = plan_shuffle(cx, &shuffle);
   c->kind = CONVERT_SHARED;
   c->within_warp = within_warp(c);
-  convert_find_swizzle(cx, c, elem_bytes, shared_limit);
+  convert_find_swizzle(cx, c, elem_bytes, squares, shared_limit);
   if (can_shuffle && convert_cost(&shuffle, elem_bytes) <= convert_cost(c, elem_bytes)) *c = shuffle;
   return c;
 }
 
-Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes) {
-  return convert_plan_within(cx, from, to, elem_bytes, CONVERT_SHARED_LIMIT);
+Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int squares) {
+  return convert_plan_within(cx, from, to, elem_bytes, squares, CONVERT_SHARED_LIMIT);
 }
 
 int convert_shared_bytes(const Convert *c, int elem_bytes) {
@@ -275,9 +276,13 @@ static int shuffle_cost(const Convert *c, int elem_bytes) {
   return cost;
 }
 
-static int access_cost(int registers, int vector, int elem_bytes) {
-  int words = vector * elem_bytes > 4 ? vector * elem_bytes / 4 : 1;
-  return registers / vector * (COST_WAVEFRONT * words + 2); /* issuing it, and its address */
+static int access_cost(const Layout *l, const SquareAccess *s, int vector, int elem_bytes) {
+  int words = vector * elem_bytes > 4 ? vector * elem_bytes / 4 : 1, count = layout_registers(l) / vector;
+  if (s) {
+    words = squares_wavefronts(s);
+    count = layout_registers(l) >> (s->word_bits + s->square_bits);
+  }
+  return count * (COST_WAVEFRONT * words + 2); /* issuing it, and its address */
 }
 
 int convert_cost(const Convert *c, int elem_bytes) {
@@ -288,6 +293,6 @@ int convert_cost(const Convert *c, int elem_bytes) {
     case CONVERT_SHARED: break;
   }
   int barriers = c->within_warp ? 2 : 2 * COST_BARRIER * c->passes;
-  return COST_ROUND_TRIP * c->passes + barriers + access_cost(layout_registers(c->from), c->write_vector, elem_bytes) +
-         access_cost(layout_registers(c->to), c->read_vector, elem_bytes);
+  return COST_ROUND_TRIP * c->passes + barriers + access_cost(c->from, c->write_squares, c->write_vector, elem_bytes) +
+         access_cost(c->to, c->read_squares, c->read_vector, elem_bytes);
 }

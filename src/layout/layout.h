@@ -96,6 +96,33 @@ void layout_draw(Buf *out, const Type *t, const Layout *l); /* several lines, at
  * pictures. */
 void layout_print_func(Buf *out, const Func *f);
 
+/* ---- squares.c: what ldmatrix and stmatrix move ------------------------------------------------------------------ */
+
+/* The bytes by which each bit of the register's number and of the lane moves an element in shared memory; apart:
+ * register bits that no access spans. */
+typedef struct SquareBits {
+  int shift, reg_bits; /* shift: log2 of an element's bytes */
+  uint32_t reg[F2_MAX], lane[5], apart;
+} SquareBits;
+/* An access: register vectors of a word's elements, and of squares; the bytes by which each bit of the lane moves the
+ * row that it names. */
+typedef struct SquareAccess {
+  bool trans;
+  int word_bits, square_bits;
+  uint32_t word[2], square[2], row[5];
+} SquareAccess;
+/* False: elements lie, or are spread, otherwise, or an access would be of one square. */
+bool squares_find(const SquareBits *in, SquareAccess *s);
+/* The registers of the access that begins with r, word by word; their number. */
+int squares_group(const SquareAccess *s, int r, int *group);
+/* Of a layout's elements where `map` (flat index -> offset in elements) puts them, in parts as Convert's passes. */
+bool squares_place(const F2Map *map, const Layout *l, int shift, int part_bits, SquareAccess *s);
+int squares_wavefronts(const SquareAccess *s); /* of an access */
+/* What a target can move so: Func.squares. */
+enum { SQUARES_READ = 1, SQUARES_WRITTEN = 2 };
+/* Of those, what of a type: lower/convert_layout.c moves all but bools and 32-bit integers. */
+int squares_of_type(int squares, const Type *t);
+
 /* ---- convert.c, swizzle.c: from one layout to another ------------------------------------------------------------ */
 
 /* The cheapest that suffices. REGISTERS: each thread has what it needs. SHUFFLE: each warp has; `rounds` of shuffles.
@@ -134,11 +161,14 @@ typedef struct Convert {
                  p has the elements whose offset has p in its top n bits (which registers those are is the same in all
                  threads where that can be had); an access lies in one part */
   bool within_warp; /* SHARED: a warp reads only what it wrote: bar.warp.sync suffices */
+  const SquareAccess *write_squares, *read_squares; /* SHARED: how; NULL: by the accesses above */
 } Convert;
-/* Only the elected threads of an element in `from` (layout_copies) need to write it; all threads read. */
-Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes);
+/* Only the elected threads of an element in `from` (layout_copies) need to write it; all threads read. squares: what
+ * may go by squares. */
+Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int squares);
 enum { CONVERT_SHARED_LIMIT = 96 << 10 }; /* what convert_plan takes */
-Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int shared_limit);
+Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int squares,
+                             int shared_limit);
 int convert_shared_bytes(const Convert *c, int elem_bytes); /* of one pass; 0 when not SHARED */
 /* Wavefronts (32 banks of 4 bytes) that one warp's worst write or read takes over the fewest possible: 1.0 is free of
  * conflicts. An access of 8 or 16 bytes a lane goes by half or quarter warps. */
@@ -147,7 +177,7 @@ double convert_conflicts(const Convert *c, int elem_bytes, bool write);
 int convert_cost(const Convert *c, int elem_bytes);
 
 /* swizzle.c, for convert.c: fills the SHARED fields of c. */
-void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_limit);
+void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int squares, int shared_limit);
 
 /* ---- choose.c: a layout for every tensor ------------------------------------------------------------------------- */
 

@@ -172,7 +172,7 @@ typedef struct Notes {
   Context *cx;
   VEC(Named) layouts; /* L0, L1, ... */
   Map *numbers;       /* layout -> number + 1 */
-  int conversions, cost;
+  int conversions, cost, squares;
 } Notes;
 
 enum { NOTE_COLUMN = 64 };
@@ -192,9 +192,14 @@ static void begin_note(Buf *out) {
   buf_puts(out, "  // ");
 }
 
+static void note_side(Buf *out, const char *what, const SquareAccess *s, int bytes) {
+  if (s) buf_printf(out, "%s of %d squares", what, 1 << s->square_bits);
+  else buf_printf(out, "%s of %d bytes", what, bytes);
+}
+
 static void note_convert_layout(Notes *n, Buf *out, const Op *op) {
-  int bytes = type_elem_bytes(op->in[0]->type);
-  const Convert *c = convert_plan(n->cx, op->in[0]->layout, op->out[0]->layout, bytes);
+  int bytes = type_elem_bytes(op->in[0]->type), squares = squares_of_type(n->squares, op->in[0]->type);
+  const Convert *c = convert_plan(n->cx, op->in[0]->layout, op->out[0]->layout, bytes, squares);
   int cost = convert_cost(c, bytes);
   n->conversions++;
   n->cost += cost;
@@ -208,7 +213,8 @@ static void note_convert_layout(Notes *n, Buf *out, const Op *op) {
     case CONVERT_SHARED:
       buf_printf(out, "shared memory, %d bytes", convert_shared_bytes(c, bytes));
       if (c->passes > 1) buf_printf(out, " in %d parts", c->passes);
-      buf_printf(out, ", writes of %d and reads of %d bytes", c->write_vector * bytes, c->read_vector * bytes);
+      note_side(out, ", writes", c->write_squares, c->write_vector * bytes);
+      note_side(out, " and reads", c->read_squares, c->read_vector * bytes);
       double write = convert_conflicts(c, bytes, true), read = convert_conflicts(c, bytes, false);
       if (write > 1 || read > 1) buf_printf(out, ", conflicts %gx, %gx", write, read);
       else buf_puts(out, ", no conflicts");
@@ -248,7 +254,7 @@ static void note_op(Buf *out, const Op *op, void *arg) {
 }
 
 void layout_print_func(Buf *out, const Func *f) {
-  Notes n = {.cx = f->cx, .numbers = map_create(f->cx->arena, false)};
+  Notes n = {.cx = f->cx, .squares = f->squares, .numbers = map_create(f->cx->arena, false)};
   tile_print_noted(out, f, 0, note_op, &n);
   buf_printf(out, "\n// %d layout%s, %d conversion%s", n.layouts.n, n.layouts.n == 1 ? "" : "s", n.conversions,
              n.conversions == 1 ? "" : "s");

@@ -227,14 +227,19 @@ static int conflict_bits(const Side *s, const F2Map *swizzle, int vector, int el
 
 double convert_conflicts(const Convert *c, int elem_bytes, bool write) {
   if (c->kind != CONVERT_SHARED) return 1.0;
+  const SquareAccess *q = write ? c->write_squares : c->read_squares;
+  if (q) return squares_wavefronts(q) >> q->square_bits;
   Side s = write ? side_of(c->from, layout_copies(c->from)) : side_of(c->to, 0);
   return 1 << conflict_bits(&s, &c->swizzle, write ? c->write_vector : c->read_vector, elem_bytes);
 }
 
 /* ---- the best ---------------------------------------------------------------------------------------------------- */
 
-/* In units of a wavefront's time; an access costs about half of one to issue. */
-static int access_time(const Side *s, const F2Map *swizzle, int vector, int elem_bytes) {
+/* In units of half a wavefront's time: what an access costs to issue. */
+static int access_time(const Side *s, const F2Map *swizzle, int vector, int elem_bytes, bool by_squares) {
+  SquareAccess q;
+  if (by_squares && squares_place(swizzle, s->layout, log2_floor(elem_bytes), 0, &q))
+    return (layout_registers(s->layout) >> (q.word_bits + q.square_bits)) * (2 * squares_wavefronts(&q) + 1);
   int words = vector * elem_bytes > 4 ? vector * elem_bytes / 4 : 1;
   int times = words << conflict_bits(s, swizzle, vector, elem_bytes);
   return (layout_registers(s->layout) / vector) * (2 * times + 1);
@@ -278,7 +283,13 @@ static int *access_order(Context *cx, const Layout *l, const Swizzle *z, const F
   return order;
 }
 
-void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_limit) {
+static const SquareAccess *side_squares(Context *cx, const Convert *c, const Layout *l, int elem_bytes, bool may) {
+  SquareAccess s;
+  if (!may || !squares_place(&c->swizzle, l, log2_floor(elem_bytes), log2_floor(c->passes), &s)) return NULL;
+  return arena_copy(cx->arena, &s, sizeof s);
+}
+
+void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int squares, int shared_limit) {
   Side write = side_of(c->from, layout_copies(c->from)), read = side_of(c->to, 0);
   int widest = log2_floor(16 / elem_bytes), best_time = 0;
   Space v = common_vector(&write, &read, widest);
@@ -291,8 +302,8 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
       find_basis(&z, &write, &read, elem_bytes);
       F2Map swizzle;
       f2_invert(&z.basis, &swizzle);
-      int time = access_time(&write, &swizzle, 1 << (v.n + (w ? n : 0)), elem_bytes) +
-                 access_time(&read, &swizzle, 1 << (v.n + (w ? 0 : n)), elem_bytes);
+      int time = access_time(&write, &swizzle, 1 << (v.n + (w ? n : 0)), elem_bytes, squares & SQUARES_WRITTEN) +
+                 access_time(&read, &swizzle, 1 << (v.n + (w ? 0 : n)), elem_bytes, squares & SQUARES_READ);
       if (best_time && time >= best_time) continue;
       best_time = time;
       best = z;
@@ -306,4 +317,6 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
   c->read_order = access_order(cx, c->to, &best, &c->swizzle, read_bits);
   int64_t bytes = (int64_t)elem_bytes << c->from->out_bits;
   for (c->passes = 1; bytes / c->passes > shared_limit && bytes / c->passes > 128;) c->passes *= 2;
+  c->write_squares = side_squares(cx, c, c->from, elem_bytes, squares & SQUARES_WRITTEN);
+  c->read_squares = side_squares(cx, c, c->to, elem_bytes, squares & SQUARES_READ);
 }

@@ -246,6 +246,7 @@ typedef struct Func {
   const char *unspecialized; /* why no warps of its own copy tiles (gpu/specialize.c); NULL: they do, or nobody asked */
   const char *unclustered;   /* then why blocks share none of the tiles (gpu/specialize_cluster.c); NULL: they do, or
                               * nobody asked */
+  int squares;               /* what layouts are priced by: SQUARES_... (layout/layout.h) */
   bool persistent;        /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
   unsigned holds;         /* FUNC_...: what the passes so far saw to */
   struct ArgReach *reach; /* of its arrays (gpu/disjoint.h); NULL: not known */

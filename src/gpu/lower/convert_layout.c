@@ -245,26 +245,20 @@ static bool walk_group(const Walk *w, int r, int *group) {
   return true;
 }
 
+/* Bools lie as bytes; of 32-bit integers addresses may come, and reports do not follow squares (squares_of_type). */
+static bool is_moved_by_squares(const Lower *l, LaneKind kind) {
+  return !l->divergent && kind != LK_PRED && kind != LK_S32 && kind != LK_U32;
+}
+
 /* Whether all of it goes by squares; then the walk is that of the lanes that name rows. */
-static bool walk_squares(Lower *l, const Place *p, const Layout *layout, Walk *w, LowerSquares *s) {
-  SquareBits bits = {.shift = p->shift, .reg_bits = w->reg_bits};
+static bool walk_squares(Lower *l, const Place *p, const Layout *layout, Walk *w, SquareAccess *s) {
   uint32_t columns[F2_MAX] = {0};
-  int low_bits = p->map.out_bits - p->part_bits, threads = layout->lane_bits + layout->warp_bits;
-  uint32_t low = low_bits >= 32 ? ~0u : (1u << low_bits) - 1;
-  bool index = p->kind == LK_S32 || p->kind == LK_U32; /* an address may come of it: reports do not follow squares */
-  if (l->divergent || w->threads_differ || p->begin || p->kind == LK_PRED || index || layout_copies(layout) & 31)
-    return false;
-  for (int i = 0; i < w->reg_bits; i++) {
-    bits.reg[i] = w->reg[i] << p->shift;
-    bits.apart |= (uint32_t)(w->reg_part[i] != 0) << i;
-  }
-  for (int i = 0; i < threads; i++) {
-    columns[i] = (f2_apply(&p->map, layout->basis[layout->reg_bits + i]) & low) << p->shift;
-    if (i < 5) bits.lane[i] = columns[i];
-    else if (columns[i] % 16) return false;
-  }
-  if (!lower_squares_find(&bits, s)) return false;
+  int threads = layout->lane_bits + layout->warp_bits;
+  if (!is_moved_by_squares(l, p->kind) || p->begin) return false;
+  if (!squares_place(&p->map, layout, p->shift, p->part_bits, s)) return false;
   memcpy(columns, s->row, sizeof s->row);
+  for (int i = layout->lane_bits; i < threads; i++)
+    columns[i] = f2_apply(&p->map, layout->basis[layout->reg_bits + i]) << p->shift;
   w->thread_bits = 0;
   for (int i = 0; i < threads; i++) w->thread_bits |= columns[i];
   w->thread = lower_linear(l, threads, columns, l->tid);
@@ -273,7 +267,7 @@ static bool walk_squares(Lower *l, const Place *p, const Layout *layout, Walk *w
 
 /* To shared memory `from` these registers, or out of it `to` them; the other is NULL. */
 static void move_squares(Lower *l, const Place *p, LaneValue *const *from, LaneValue **to, const Layout *layout,
-                         int part, const Walk *w, const LowerSquares *s) {
+                         int part, const Walk *w, const SquareAccess *s) {
   LaneValue *elected = from ? lower_elected_thread(l, layout) : NULL, *address, *mine, *values[16];
   bool *done = NEW_N(l->cx->arena, bool, 1 << w->reg_bits);
   int64_t imm;
@@ -281,7 +275,7 @@ static void move_squares(Lower *l, const Place *p, LaneValue *const *from, LaneV
   for (int r = 0; r < 1 << w->reg_bits; r++) {
     if (done[r] || sum_of(w->reg, w->reg_bits, r) << p->shift & 15) continue;
     if (!walk_address(l, p, w, layout, r, part, &address, &imm, &mine)) continue;
-    int n = lower_squares_group(s, r, group);
+    int n = squares_group(s, r, group);
     if (to) lower_squares_load(l, s, p->kind, address, imm, p->buffer, values);
     for (int j = 0; j < n; j++) {
       if (to) to[group[j]] = values[j];
@@ -294,7 +288,7 @@ static void move_squares(Lower *l, const Place *p, LaneValue *const *from, LaneV
 
 void lower_place_write(Lower *l, const Place *p, LaneValue *const *regs, const Layout *layout, int part) {
   Walk w = walk_make(l, p, layout);
-  LowerSquares s;
+  SquareAccess s;
   if (l->target->sm >= 90 && walk_squares(l, p, layout, &w, &s)) {
     move_squares(l, p, regs, NULL, layout, part, &w, &s);
     return;
@@ -313,7 +307,7 @@ void lower_place_write(Lower *l, const Place *p, LaneValue *const *regs, const L
 
 void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *layout, int part) {
   Walk w = walk_make(l, p, layout);
-  LowerSquares s;
+  SquareAccess s;
   if (walk_squares(l, p, layout, &w, &s)) {
     move_squares(l, p, NULL, regs, layout, part, &w, &s);
     return;
@@ -460,7 +454,8 @@ void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *re
   if (limit > CONVERT_SHARED_LIMIT) limit = CONVERT_SHARED_LIMIT;
   if (is_beside_rings(l) && limit > l->target->budgets->converted_parted) limit = l->target->budgets->converted_parted;
   for (int i = 0; i < n; i++) {
-    plans[i] = convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]), limit / n);
+    plans[i] = convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]),
+                                   is_moved_by_squares(l, kinds[i]) ? l->f->squares : 0, limit / n);
     if (!is_shared(plans[i])) {
       out[i] = without_memory(l, regs[i], plans[i]);
       continue;

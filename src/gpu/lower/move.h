@@ -43,25 +43,10 @@ void lower_vector_store(Lower *l, LaneKind kind, int n, LaneValue *const *values
                         int buffer, LaneValue *guard);
 void lower_vector_load(Lower *l, LaneKind kind, int n, LaneValue *address, int64_t imm, int buffer, LaneValue *guard,
                        LaneValue **out);
-/* lower/squares.c: the bytes by which each bit of the register's number, of the lane and of the warp moves an element
- * in memory; apart: register bits that no access spans. */
-typedef struct SquareBits {
-  int shift, reg_bits; /* shift: log2 of an element's bytes */
-  uint32_t reg[F2_MAX], lane[5], apart;
-} SquareBits;
-/* An access by ldmatrix or stmatrix: register vectors of a word's elements, and of squares; the bytes by which each bit
- * of the lane moves the row that it names. */
-typedef struct LowerSquares {
-  bool trans;
-  int word_bits, square_bits;
-  uint32_t word[2], square[2], row[5];
-} LowerSquares;
-/* False: elements lie, or are spread, otherwise, or an access would be of one square. */
-bool lower_squares_find(const SquareBits *in, LowerSquares *s);
-int lower_squares_group(const LowerSquares *s, int r, int *group);
-void lower_squares_store(Lower *l, const LowerSquares *s, LaneKind kind, LaneValue *const *values, LaneValue *address,
+/* lower/squares.c: an access by ldmatrix or stmatrix */
+void lower_squares_store(Lower *l, const SquareAccess *s, LaneKind kind, LaneValue *const *values, LaneValue *address,
                          int64_t imm, int buffer, LaneValue *guard);
-void lower_squares_load(Lower *l, const LowerSquares *s, LaneKind kind, LaneValue *address, int64_t imm, int buffer,
+void lower_squares_load(Lower *l, const SquareAccess *s, LaneKind kind, LaneValue *address, int64_t imm, int buffer,
                         LaneValue **values);
 
 int lower_kind_shift(LaneKind kind); /* log2 of its bytes in shared memory */

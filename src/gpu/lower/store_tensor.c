@@ -88,7 +88,7 @@ typedef struct Way {
   uint32_t thread_bits;     /* which of a box's bits the lane may set */
   int vector;               /* log2 of the elements of an access */
   bool by_squares;          /* they go by stmatrix */
-  LowerSquares squares;
+  SquareAccess squares;
 } Way;
 
 static F2Map map_of(const Type *t, int inner, const LowerBox *box, int shift) {
@@ -113,7 +113,7 @@ static void find_squares(Lower *l, Way *w, uint32_t *columns) {
     bits.apart |= (uint32_t)((layout->basis[i] & ~w->box->in) != 0) << i;
   }
   memcpy(bits.lane, columns, sizeof bits.lane);
-  w->by_squares = l->target->sm >= 90 && w->kind != LK_PRED && lower_squares_find(&bits, &w->squares);
+  w->by_squares = l->target->sm >= 90 && w->kind != LK_PRED && squares_find(&bits, &w->squares);
   if (!w->by_squares) return;
   memcpy(columns, w->squares.row, sizeof w->squares.row);
   w->thread_bits = 0;
@@ -160,7 +160,7 @@ static void write_box(Lower *l, const Way *w, LaneValue *const *regs, uint32_t p
     at = lane_2(b, LANE_ADD, LK_S32, begin, at);
     imm = slot + (offset ^ common);
     if (w->by_squares) {
-      int n = lower_squares_group(&w->squares, r, group);
+      int n = squares_group(&w->squares, r, group);
       for (int i = 0; i < n; i++) values[i] = regs[group[i]], done[group[i]] = true;
       lower_squares_store(l, &w->squares, w->kind, values, at, imm, w->buffer, NULL);
       continue;

@@ -17,7 +17,7 @@ static uint32_t sum_of(const uint32_t *columns, int n, uint32_t x) {
 }
 
 /* The byte of an access's element, by the lane that names its row: as PTX describes stmatrix. */
-static uint32_t named_byte(const SquareBits *in, const LowerSquares *s, const int *group, int element, int lane) {
+static uint32_t named_byte(const SquareBits *in, const SquareAccess *s, const int *group, int element, int lane) {
   int each = 1 << s->word_bits, square = element / each, at = element % each;
   int row = s->trans ? 2 * (lane % 4) + at : lane / 4;
   uint32_t inside = s->trans ? 2 * (uint32_t)(lane / 4) : 4 * (uint32_t)(lane % 4) + ((uint32_t)at << in->shift);
@@ -25,15 +25,15 @@ static uint32_t named_byte(const SquareBits *in, const LowerSquares *s, const in
 }
 
 static void check(const SquareBits *in, bool trans, int squares) {
-  LowerSquares s;
-  assert_true(lower_squares_find(in, &s));
+  SquareAccess s;
+  assert_true(squares_find(in, &s));
   assert_int_equal(s.trans, trans);
   assert_int_equal(1 << s.square_bits, squares);
   int group[16], seen = 0;
   bool done[256] = {0};
   for (int r = 0; r < 1 << in->reg_bits; r++) {
     if (done[r] || sum_of(in->reg, in->reg_bits, (uint32_t)r) % 16) continue;
-    int n = lower_squares_group(&s, r, group);
+    int n = squares_group(&s, r, group);
     for (int i = 0; i < n; i++, seen++) {
       assert_false(done[group[i]]);
       done[group[i]] = true;
@@ -62,8 +62,8 @@ static void elements_of_other_sizes(void **state) {
              words = {2, 2, {512, 16}, {4, 8, 64, 128, 256}, 0}, wide = {3, 2, {512, 16}, {8, 4, 64, 128, 256}, 0};
   check(&bytes, false, 4);
   check(&words, false, 4);
-  LowerSquares s;
-  assert_false(lower_squares_find(&wide, &s));
+  SquareAccess s;
+  assert_false(squares_find(&wide, &s));
 }
 
 /* Columns side by side: rows of 64 bytes are columns of the tile. */
@@ -73,16 +73,16 @@ static void transposed(void **state) {
   check(&plain, true, 4);
   check(&other_first, true, 4);
   SquareBits one_bank = {1, 3, {1024, 2048, 4096}, {128, 256, 2, 4, 8}, 0}; /* rows meet in a bank, eight at a time */
-  LowerSquares s;
-  assert_false(lower_squares_find(&one_bank, &s));
+  SquareAccess s;
+  assert_false(squares_find(&one_bank, &s));
 }
 
 /* Registers that no access may span: of another part of the tile. */
 static void apart(void **state) {
   SquareBits two = {1, 3, {2, 512, 16}, {4, 8, 64, 128, 256}, 4}, none = {1, 2, {2, 512}, {4, 8, 64, 128, 256}, 2};
   check(&two, false, 2);
-  LowerSquares s;
-  assert_false(lower_squares_find(&none, &s));
+  SquareAccess s;
+  assert_false(squares_find(&none, &s));
 }
 
 static void others(void **state) {
@@ -94,8 +94,8 @@ static void others(void **state) {
       {1, 3, {2, 512, 8}, {4, 16, 64, 128, 256}, 0},  /* rows of three words */
       {1, 3, {2, 512, 16}, {4, 8, 64, 128, 8}, 0},    /* a row that is not whole */
   };
-  LowerSquares s;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_false(lower_squares_find(&cases[i], &s));
+  SquareAccess s;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_false(squares_find(&cases[i], &s));
 }
 
 int main(void) {

@@ -32,14 +32,15 @@ static char *messages_of(const Context *cx) {
 }
 
 /* IR text, optimised and laid out for this many warps; f is NULL when that failed. */
-static Kit lay_out(const char *text, int num_warps) {
+static Kit lay_out_with(const char *text, int num_warps, DotUnit unit, int squares) {
   Kit k = {.cx = context_create()};
   Func *volatile f = NULL;
   if (context_try(k.cx)) {
     f = tile_parse(k.cx, source_from_text(k.cx, "test.tile", text, strlen(text)));
     tile_verify(f, NULL);
     tile_axis_info(f);
-    layout_choose(f, num_warps, true);
+    f->squares = squares;
+    layout_choose(f, num_warps, unit);
     tile_verify(f, "layout_choose");
     layout_verify(f);
     context_end_try(k.cx);
@@ -48,6 +49,8 @@ static Kit lay_out(const char *text, int num_warps) {
   k.messages = messages_of(k.cx);
   return k;
 }
+
+static Kit lay_out(const char *text, int num_warps) { return lay_out_with(text, num_warps, DOT_MMA, 0); }
 
 static Kit lay_out_well(const char *text, int num_warps) {
   Kit k = lay_out(text, num_warps);
@@ -212,6 +215,39 @@ static void products_convert_nothing(void **state) {
     int converted = count_ops(k.f, OP_CONVERT_LAYOUT);
     if (converted != rows[i].stored) fail_msg("%s:%s converts %d times", rows[i].file, rows[i].kernel, converted);
     for (int j = 0; j < converted; j++) assert_null(find_op(k.f, OP_CONVERT_LAYOUT, j)->block->parent);
+    kit_free(&k);
+  }
+}
+
+/* A tile of 16 bits that 8 warps multiply: results go through shared memory to stores of 16 bytes where they go by
+ * squares, and stay where they are, in words, where each word would be written by itself. */
+static void results_leave_by_squares(void **state) {
+  static const char text[] = "kernel @product(%x: *bf16 {divisible=16}, %y: *bf16 {divisible=16}) {\n"
+                             "  %0 = arange {start=0, end=64} : i32[64]\n"
+                             "  %1 = expand_dims %0 {axis=1} : i32[64,1]\n"
+                             "  %2 = expand_dims %0 {axis=0} : i32[1,64]\n"
+                             "  %3 = const {value=1024} : i32[64,1]\n"
+                             "  %4 = mul %1, %3 : i32[64,1]\n"
+                             "  %5 = broadcast %4 : i32[64,64]\n"
+                             "  %6 = broadcast %2 : i32[64,64]\n"
+                             "  %7 = add %5, %6 : i32[64,64]\n"
+                             "  %8 = splat %x : *bf16[64,64]\n"
+                             "  %9 = addptr %8, %7 : *bf16[64,64]\n"
+                             "  %a = load %9 : bf16[64,64]\n"
+                             "  %10 = const {value=0.0} : f32[64,64]\n"
+                             "  %11 = dot %a, %a, %10 : f32[64,64]\n"
+                             "  %12 = convert %11 : bf16[64,64]\n"
+                             "  %13 = splat %y : *bf16[64,64]\n"
+                             "  %14 = addptr %13, %7 : *bf16[64,64]\n"
+                             "  store %14, %12\n"
+                             "}\n";
+  for (int squares = 0; squares <= 3; squares += 3) {
+    Kit k = lay_out_with(text, 8, DOT_WGMMA, squares);
+    assert_non_null(k.f);
+    Op *store = find_op(k.f, OP_STORE, 0);
+    int dim, vector = access_vector(store->in[0], NULL, store->in[0]->layout, 16, &dim);
+    assert_int_equal(vector, squares ? 8 : 2);
+    assert_int_equal(count_ops(k.f, OP_CONVERT_LAYOUT), squares != 0);
     kit_free(&k);
   }
 }
@@ -519,6 +555,7 @@ int main(void) {
       cmocka_unit_test(transpose_converts_once),
       cmocka_unit_test(sums_are_stored_where_they_are),
       cmocka_unit_test(products_convert_nothing),
+      cmocka_unit_test(results_leave_by_squares),
       cmocka_unit_test(sectors_are_counted),
       cmocka_unit_test(widths_follow_axis_info),
       cmocka_unit_test(swizzled_runs_are_not_wide),
