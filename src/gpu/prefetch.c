@@ -13,6 +13,11 @@
  * (gpu/disjoint.h).
  * num_stages=1, of the loop or the launch, forbids it.
  *
+ * They are issued first of all in an iteration; but where threads write operands for products of warpgroups, after the
+ * last such product. Before it stands a fence, which waits for all that a thread has asked of memory (MEMBAR.ALL.CTA):
+ * loads at the top would hold up this iteration's first product for as long as memory takes. So they have until the
+ * next iteration's.
+ *
  * A loop of two iterations, as a tile of a few hundred columns taken in halves, has both iterations' loads before it:
  * its first does not wait for memory before it asks for the second's.
  *
@@ -88,6 +93,30 @@ static bool has_exchange(const Block *b) {
   return false;
 }
 
+static bool holds(const Block *b, OpCode code) {
+  for (const Op *op = b->first; op; op = op->next)
+    if (op->code == code) return true;
+  return false;
+}
+
+static bool is_of_body(const void *p, const Value *v) { return in_body(p, v); }
+
+/* Whether threads write operand k of a product, for warpgroups, in this iteration. */
+static bool writes_operand(const Prefetch *p, const Op *dot, int k) {
+  const Value *v = loop_untransposed(dot->in[k]);
+  return in_body(p, v) && v->def && v->def->code != OP_RING_READ && (k || !loop_is_of_dot(dot->in[k], is_of_body, p));
+}
+
+/* Before what the next iteration's loads are issued. */
+static Op *place_of(const Prefetch *p, const GpuOptions *o, Op *first_load) {
+  Op *place = holds(p->body, OP_SCOPE) ? first_load : p->body->first; /* regions that are marked keep their loads */
+  if (place == first_load || !gpu_has_wgmma(o) || gpu_leaves_out(o, "late_prefetch")) return place;
+  for (Op *op = p->body->first; op; op = op->next)
+    for (int k = 0; k < 2 && op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps); k++)
+      if (writes_operand(p, op, k)) place = op->next;
+  return place;
+}
+
 /* Whether the loop has a first iteration. */
 static Value *has_first(Prefetch *p) {
   return build_cmp(&p->before, loop_leads_down(p->loop) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
@@ -154,12 +183,6 @@ static int64_t registers_loaded(const Func *f, const Op *load) {
   return registers_of(f, load->out[0], packed);
 }
 
-static bool holds(const Block *b, OpCode code) {
-  for (const Op *op = b->first; op; op = op->next)
-    if (op->code == code) return true;
-  return false;
-}
-
 /* What is left for tiles that come an iteration early. A product wants its operands' parts beside the accumulator,
  * which may be another than what the loop carries, and addresses of what is loaded for it. */
 static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop) {
@@ -214,10 +237,9 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
     if (is_wanted(&p, op, &budget)) vec_push(f->cx->arena, &loads, op);
   if (!loads.n || budget < 0) return;
   for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
-  Op *place = holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* where regions are marked the loads stay in theirs */
-  p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
+  p.ahead = (Builder){.func = f, .block = body, .before = place_of(&p, o, loads.at[0]), .span = loop->span};
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
-  p.twice = runs_twice(loop) && place == body->first;
+  p.twice = runs_twice(loop) && !holds(body, OP_SCOPE);
   if (p.twice) p.ahead = p.before;
   Value *iv = body->args[0];
   p.next_iv = build_binary(&p.ahead, OP_ADD, p.twice ? loop->in[0] : iv, loop->in[2]);

@@ -660,7 +660,7 @@ static void a_turned_product_needs_its_waits(void **state) {
 }
 
 static void gradients_need_their_waits(void **state) {
-  static const int length[] = {7, 8, 9}, spare[] = {1, 3, 4}; /* of all, rows are freed with the tiles */
+  static const int length[] = {7, 8, 9}, spare[] = {1, 2, 4}; /* of all, rows are freed with the tiles */
   for (Gradients of = OF_QUERIES; of <= OF_ALL; of++) {
     DotCase c = gradient_case(of, NULL);
     needs_all(&c, length[of], gradient_rows(of), 20, spare[of]);
@@ -672,7 +672,7 @@ static void attention_needs_its_waits(void **state) {
   for (int ahead = 0; ahead < 2; ahead++) {
     Attention a = {64 * 2, 32, 64, 32, 4, false, 1, ahead ? "dots_behind" : NULL};
     DotCase c = attention_case(&a);
-    needs_all(&c, 5, 64 * 2, 20, 1 + ahead);
+    needs_all(&c, 5, 64 * 2, 20, ahead);
     dot_free(&c);
   }
 }
