@@ -277,6 +277,18 @@ static void settle_rest(Chooser *c, const Block *b, int stage) {
   }
 }
 
+static void commit_operand(Chooser *c, const Op *dot, int k) {
+  Value *v = dot->in[k];
+  const Layout *l = is_open(c, v) ? layout_for_operand(c, dot, k) : NULL;
+  if (!l) return;
+  commit(c, v, l);
+  for (int i = 0; i < c->queue.n; i++) { /* loads stay wide: what is turned is their result */
+    Value *x = c->queue.at[i];
+    const Anchor *k = x->def ? x->def->note : NULL;
+    if (k && x->def->code == OP_LOAD) c->node[x->id].want = k->best;
+  }
+}
+
 /* Products whose accumulators want different layouts may hang together: each keeps its own. */
 static void claim(Chooser *c, Value *v, const Layout *l) {
   stack_guard();
@@ -330,6 +342,7 @@ void layout_choose(Func *f, int warps, DotUnit unit) {
     if (is_product(op)) {
       const Layout *own = op->code == OP_DOT ? layout_for_dot(&c, op) : layout_for_tmem(f->cx, op->out[0]->type, warps);
       if (!c.node[op->out[0]->id].want) commit(&c, op->out[0], own);
+      for (int k = 0; k < 2 && op->code == OP_DOT; k++) commit_operand(&c, op, k);
     } else if (op_is_access(op)) settle(&c, order[i]);
   }
   for (int stage = 0; stage < 3; stage++) settle_rest(&c, f->body, stage);

@@ -208,18 +208,35 @@ const Layout *layout_for_tmem(Context *cx, const Type *acc, int num_warps) {
   return layout_make(cx, &l);
 }
 
+/* The dim along which what op reads lies side by side in memory; -1: it reads none. */
+static int inner_of(const Chooser *c, const Op *op) {
+  int inner = -1;
+  if (op->code == OP_RING_READ) return (int)op->in[0]->def->inner;
+  if (op->code == OP_RING_LOAD) op = layout_ring_user(c->f, op->in[0], OP_RING_COPY);
+  else if (op->code != OP_LOAD) return inner;
+  access_vector(op->in[0], op_mask(op), access_layout(c->cx, op->in[0], op_mask(op), c->num_warps), 16, &inner);
+  return inner;
+}
+
 /* Whether operand k comes from memory with neighbours along k apart. */
 static bool comes_across(const Chooser *c, const Op *dot, int k) {
   const Value *v = dot->in[k];
-  int along = !k, inner = along; /* dims */
+  int along = !k; /* dims */
   for (; v->def && v->def->code == OP_TRANS; v = v->def->in[0]) along = (int)v->def->dims[along];
-  if (!v->def) return false;
-  const Op *op = v->def;
-  if (op->code == OP_RING_READ) inner = (int)op->in[0]->def->inner;
-  else if (op->code == OP_LOAD)
-    access_vector(op->in[0], op_mask(op), access_layout(c->cx, op->in[0], op_mask(op), c->num_warps), 16, &inner);
-  else return false;
-  return inner != along;
+  int inner = v->def ? inner_of(c, v->def) : -1;
+  return inner >= 0 && inner != along;
+}
+
+/* Whether what v is made of, element by element, comes so. */
+static bool is_made_across(const Chooser *c, const Value *v, int along, int *left) {
+  stack_guard();
+  if (!v->def || v->type->rank != 2 || --*left < 0) return false;
+  if (v->def->code == OP_TRANS) return is_made_across(c, v->def->in[0], (int)v->def->dims[along], left);
+  int inner = inner_of(c, v->def);
+  if (inner >= 0) return inner != along;
+  for (int i = 0; i < v->def->in_count && op_is_elementwise(v->def); i++)
+    if (is_made_across(c, v->def->in[i], along, left)) return true;
+  return false;
 }
 
 static bool is_in_ring(const Value *v) {
@@ -236,6 +253,31 @@ static bool is_for_groups(const Chooser *c, const Op *dot, bool *loaded) {
   if (comes_across(c, dot, 1)) return false;
   *loaded = comes_across(c, dot, 0);
   return !*loaded || (is_in_ring(dot->in[0]) && is_in_ring(dot->in[1]));
+}
+
+/* Threads bring to shared memory what warpgroups take along k, word by word: a row's four words of 8 columns go at
+ * once, as squares that are read across bring them. */
+static const Layout *for_words(Chooser *c, const Type *t) {
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(c->num_warps), .out_bits = log2_floor(type_numel(t))};
+  Deal left = deal_begin(t);
+  uint32_t threads[F2_MAX] = {0};
+  int at = deal(&left, 0, 2, threads);
+  for (int d = 1; d >= 0; d--) at += deal(&left, d, (d ? 5 : l.lane_bits) - at, threads + at);
+  l.reg_bits += deal(&left, 0, 1, l.basis);
+  for (int d = 1; d >= 0; d--) at += deal(&left, d, l.lane_bits + l.warp_bits - at, threads + at);
+  for (int d = 0; d < 2; d++) l.reg_bits += deal(&left, d, F2_MAX, l.basis + l.reg_bits);
+  memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
+  return layout_make(c->cx, &l);
+}
+
+const Layout *layout_for_operand(Chooser *c, const Op *dot, int k) {
+  enum { MOST = 32 };
+  bool loaded;
+  int left = MOST;
+  if (!(c->f->squares & SQUARES_OPERANDS) || dot->in[0]->type->dtype != DT_F32 || is_in_ring(dot->in[k]) ||
+      !is_for_groups(c, dot, &loaded) || loaded || !is_made_across(c, dot->in[k], !k, &left))
+    return NULL;
+  return k ? for_words(c, dot->in[1]->type) : layout_mma_operand(c->cx, dot, layout_for_dot(c, dot), 0, 0);
 }
 
 /* As layout_is_wgmma_loaded wants it. */

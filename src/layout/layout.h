@@ -118,8 +118,8 @@ int squares_group(const SquareAccess *s, int r, int *group);
 /* Of a layout's elements where `map` (flat index -> offset in elements) puts them, in parts as Convert's passes. */
 bool squares_place(const F2Map *map, const Layout *l, int shift, int part_bits, SquareAccess *s);
 int squares_wavefronts(const SquareAccess *s); /* of an access */
-/* What a target can move so: Func.squares. */
-enum { SQUARES_READ = 1, SQUARES_WRITTEN = 2 };
+/* What a target can move so, and whether operands of products are to be turned by it: Func.squares. */
+enum { SQUARES_READ = 1, SQUARES_WRITTEN = 2, SQUARES_OPERANDS = 4 };
 /* Of those, what of a type: lower/convert_layout.c moves all but bools and 32-bit integers. */
 int squares_of_type(int squares, const Type *t);
 

@@ -103,6 +103,7 @@ static Space group(const Side *s, int vector, int elem_bytes) {
 
 typedef struct Swizzle {
   bool long_write; /* E belongs to the writing side, else to the reading one */
+  bool across;     /* the other one may go by squares across: eight rows, of which a register names two, meet no bank */
   Space v, e;
   F2Map basis; /* offset bit -> vector */
 } Swizzle;
@@ -183,6 +184,7 @@ static void find_basis(Swizzle *z, const Side *write, const Side *read, int elem
   const Side *longer = z->long_write ? write : read, *shorter = z->long_write ? read : write;
   int bits = write->layout->out_bits, row = log2_floor(128 / elem_bytes), word = log2_floor(4 / elem_bytes);
   Space p = group(longer, 1 << (z->v.n + z->e.n), elem_bytes), q = group(shorter, 1 << z->v.n, elem_bytes);
+  if (z->across) space_add(&q, shorter->layout->basis[0]);
   int in_word = z->v.n >= word ? 0 : z->v.n + z->e.n >= word ? word - z->v.n : z->e.n; /* how much of E */
   Space u = banks_and_rows(z, longer, shorter, &q, in_word, bits);
 
@@ -289,28 +291,40 @@ static const SquareAccess *side_squares(Context *cx, const Convert *c, const Lay
   return arena_copy(cx->arena, &s, sizeof s);
 }
 
+/* What is tried: with 2^n elements of E, and, where squares across may go, with those alone. */
+static Swizzle candidate(const Side *write, const Side *read, bool long_write, const Space *v, int n, bool across) {
+  const Side *longer = long_write ? write : read, *shorter = long_write ? read : write;
+  Swizzle z = {.long_write = long_write, .across = across};
+  if (!across) z.v = *v;
+  z.e = more_vector(longer, shorter, &z.v, n);
+  return z;
+}
+
 void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int squares, int shared_limit) {
   Side write = side_of(c->from, layout_copies(c->from)), read = side_of(c->to, 0);
-  int widest = log2_floor(16 / elem_bytes), best_time = 0;
+  int widest = log2_floor(16 / elem_bytes), best_time = 0, write_bits = 0, read_bits = 0;
   Space v = common_vector(&write, &read, widest);
   Swizzle best = {0};
   for (int w = 0; w < 2; w++) {
-    Space e = more_vector(w ? &write : &read, w ? &read : &write, &v, widest - v.n);
-    for (int n = e.n; n >= (w ? 1 : 0); n--) {
-      Swizzle z = {.long_write = w, .v = v};
-      space_add_all(&z.e, e.vector, n);
+    bool across = elem_bytes == 2 && squares & (w ? SQUARES_READ : SQUARES_WRITTEN);
+    int most = candidate(&write, &read, w, &v, widest - v.n, false).e.n;
+    for (int n = most + across; n >= (w ? 1 : 0); n--) {
+      Swizzle z = candidate(&write, &read, w, &v, n > most ? widest : n, n > most);
+      if (z.across && z.e.n < widest) continue;
       find_basis(&z, &write, &read, elem_bytes);
       F2Map swizzle;
       f2_invert(&z.basis, &swizzle);
-      int time = access_time(&write, &swizzle, 1 << (v.n + (w ? n : 0)), elem_bytes, squares & SQUARES_WRITTEN) +
-                 access_time(&read, &swizzle, 1 << (v.n + (w ? 0 : n)), elem_bytes, squares & SQUARES_READ);
+      int writes = z.v.n + (w ? z.e.n : 0), reads = z.v.n + (w ? 0 : z.e.n);
+      int time = access_time(&write, &swizzle, 1 << writes, elem_bytes, squares & SQUARES_WRITTEN) +
+                 access_time(&read, &swizzle, 1 << reads, elem_bytes, squares & SQUARES_READ);
       if (best_time && time >= best_time) continue;
       best_time = time;
       best = z;
+      write_bits = writes;
+      read_bits = reads;
       c->swizzle = swizzle;
     }
   }
-  int write_bits = v.n + (best.long_write ? best.e.n : 0), read_bits = v.n + (best.long_write ? 0 : best.e.n);
   c->write_vector = 1 << write_bits;
   c->read_vector = 1 << read_bits;
   c->write_order = access_order(cx, c->from, &best, &c->swizzle, write_bits);

@@ -121,6 +121,37 @@ static void small_products(void **state) {
   }
 }
 
+/* What comes from memory across and goes through arithmetic is turned while it is narrow; warpgroups multiply it as
+ * tf32, the first operand from registers. sm_80 has single warps do it. */
+static void turned_operands(void **state) {
+  static const char text[] =
+      HEAD "@triton.jit\ndef k(q_ptr, x_ptr, g_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):\n"
+           "    m = tl.arange(0, M)\n    n = tl.arange(0, N)\n    k = tl.arange(0, K)\n"
+           "    q = tl.load(q_ptr + m[:, None] + k[None, :] * M) * tl.load(g_ptr + k)[None, :]\n"
+           "    x = tl.load(x_ptr + k[:, None] * N + n[None, :]).to(tl.float32)\n"
+           "    tl.store(out_ptr + m[:, None] * N + n[None, :], tl.dot(q, x))\n";
+  static const int shapes[][4] = {{64, 64, 64, 4}, {64, 16, 16, 4}, {128, 64, 32, 4}, {128, 128, 64, 8}};
+  for (size_t i = 0; i < 3 * sizeof shapes / sizeof *shapes; i++) {
+    const int *s = shapes[i / 3], m = s[0], n = s[1], k = s[2];
+    const char *target = i % 3 ? "sm_90a" : "sm_80", *wrong;
+    DotCase c = dot_case(text, target, s[3], 3);
+    if (i % 3 == 2) c.without = gpu_without("turned_operands", &wrong);
+    DotArg *q = dot_array(&c, DT_BF16, m * k), *x = dot_array(&c, DT_BF16, k * n), *g = dot_array(&c, DT_F32, k),
+           *out = dot_array(&c, DT_F32, m * n);
+    dot_const(&c, m), dot_const(&c, n), dot_const(&c, k);
+    for (int j = 0; j < k; j++) dot_store(g, j, j % 3 - 1);
+    dot_run(&c, "turned operands");
+    DotCount count = dot_count(&c);
+    if ((count.wgmma > 0) != (i % 3 == 1)) fail_msg("shape %zu, %s: %d wgmma", i / 3, target, count.wgmma);
+    for (int r = 0; r < m * n; r++) {
+      double want = 0;
+      for (int j = 0; j < k; j++) want += q->values[j * m + r / n] * g->values[j] * x->values[j * n + r % n];
+      if (out->values[r] != want) fail_msg("%s: [%d] is %g, not %g", target, r, out->values[r], want);
+    }
+    dot_free(&c);
+  }
+}
+
 /* The more warps, the fewer registers a thread has: ptxas refuses an instruction whose sums leave it too few. */
 static void sums_that_registers_hold(void **state) {
   static const int shapes[][4] = {{64, 256, 16, 4}, {128, 256, 16, 8}, {128, 512, 16, 16}, {128, 512, 16, 32}},
@@ -279,10 +310,15 @@ static void a_from_registers_by_eight_columns(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_shape),    cmocka_unit_test(every_way),
-      cmocka_unit_test(small_products), cmocka_unit_test(sums_that_registers_hold),
-      cmocka_unit_test(results_of_f16), cmocka_unit_test(one_tile_both_ways),
-      cmocka_unit_test(chains),         cmocka_unit_test(a_from_registers_by_eight_columns),
+      cmocka_unit_test(every_shape),
+      cmocka_unit_test(turned_operands),
+      cmocka_unit_test(every_way),
+      cmocka_unit_test(small_products),
+      cmocka_unit_test(sums_that_registers_hold),
+      cmocka_unit_test(results_of_f16),
+      cmocka_unit_test(one_tile_both_ways),
+      cmocka_unit_test(chains),
+      cmocka_unit_test(a_from_registers_by_eight_columns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
