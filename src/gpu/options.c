@@ -3,18 +3,18 @@
 
 /* What may be left out: passes by their names, and a few more. */
 static const char *const optional[] = {
-    "hoist_loads",   "async_loads", "dots_ahead",     "dots_behind",   "prefetch",       "sink_masks",
-    "skip_masks",    "wgmma",       "tensor_cores",   "late_scales",   "late_sums",      "heavy_first",
-    "dots_together", "persist",     "tensor_maps",    "specialize",    "turn_dots",      "apart",
-    "loads_ahead",   "tcgen05",     "tensor_stores",  "own_rings",     "row_rings",      "dots_in_flight",
-    "clusters",      "grid_wait",   "priced_squares", "late_prefetch", "turned_operands"};
+    "hoist_loads",   "async_loads", "dots_ahead",     "dots_behind",   "prefetch",        "sink_masks",
+    "skip_masks",    "wgmma",       "tensor_cores",   "late_scales",   "late_sums",       "heavy_first",
+    "dots_together", "persist",     "tensor_maps",    "specialize",    "turn_dots",       "apart",
+    "loads_ahead",   "tcgen05",     "tensor_stores",  "own_rings",     "row_rings",       "dots_in_flight",
+    "clusters",      "grid_wait",   "priced_squares", "late_prefetch", "turned_operands", "short_sums"};
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 const char gpu_without_names[] = "hoist_loads, async_loads, dots_ahead, dots_behind, dots_together, prefetch, "
                                  "sink_masks, late_scales, late_sums, skip_masks, wgmma, "
                                  "tensor_cores, heavy_first, persist, tensor_maps, "
                                  "specialize, turn_dots, apart, loads_ahead, tcgen05, tensor_stores, own_rings, "
                                  "row_rings, dots_in_flight, clusters, "
-                                 "grid_wait, priced_squares, late_prefetch, turned_operands";
+                                 "grid_wait, priced_squares, late_prefetch, turned_operands, short_sums";
 
 static int bit_of(const char *name, size_t n) {
   for (int i = 0; i < OPTIONAL; i++)

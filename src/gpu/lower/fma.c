@@ -11,10 +11,17 @@
  *                 of the line, chosen so that the lines of a warp's lanes differ in them and those of one thread do
  *                 not (then a thread's lines are constants apart)
  *     across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator, too
+ *
+ * Each addition rounds by what the sum is by then, so that in one chain over all of k errors grow as k does. Sums of
+ * f32 are therefore made for each chunk, from nothing, and then added: of 256 terms an error of a third, for twice the
+ * accumulator's registers. With more of them than MOST_SUMS there is one chain.
  */
 #include "gpu/lower/dot.h"
 
-enum { SWIZZLE_BITS = 3 }; /* 8 accesses of 16 bytes fill the banks once */
+enum {
+  SWIZZLE_BITS = 3, /* 8 accesses of 16 bytes fill the banks once */
+  MOST_SUMS = 64    /* registers of an accumulator that are there twice */
+};
 
 /* What bits of the line put onto the offset. The lines of a thread's registers get nothing; up to three bits by which
  * the lanes' lines differ get one bit each of an access's place. */
@@ -217,21 +224,35 @@ void lower_fma_begin(Lower *l, Dot *d) {
   begin(l, f, &f->x, &d->x);
 }
 
-void lower_fma_chunk(Lower *l, Dot *d) {
+/* A chunk's products, added to acc. */
+static void take_chunk(Lower *l, const Dot *d, LaneValue **acc) {
   const Fma *f = d->own;
   LaneBuilder *b = &l->b;
   int chunk = 1 << d->chunk_bits, steps = chunk / f->step, shift = d->a.place.shift;
   if (steps == 1 || (int64_t)d->n * chunk <= 512) {
-    for (int k = 0; k < chunk; k += f->step) take_step(l, f, &(Step){NULL, 0, k}, d->acc);
+    for (int k = 0; k < chunk; k += f->step) take_step(l, f, &(Step){NULL, 0, k}, acc);
     return;
   }
   LaneOp *loop =
-      lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk << shift), lane_i32(b, f->step << shift), d->n, d->acc);
+      lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk << shift), lane_i32(b, f->step << shift), d->n, acc);
   loop->uniform = 1;
   loop->unroll = 1;
-  LaneValue **acc = arena_copy(l->cx->arena, loop->body[0]->args + 1, sizeof(LaneValue *) * (size_t)d->n);
-  take_step(l, f, &(Step){loop->body[0]->args[0], (uint32_t)(chunk - f->step) << shift, 0}, acc);
-  lane_yield(b, d->n, acc);
+  LaneValue **sums = arena_copy(l->cx->arena, loop->body[0]->args + 1, sizeof(LaneValue *) * (size_t)d->n);
+  take_step(l, f, &(Step){loop->body[0]->args[0], (uint32_t)(chunk - f->step) << shift, 0}, sums);
+  lane_yield(b, d->n, sums);
   lane_leave(b, loop);
-  for (int r = 0; r < d->n; r++) d->acc[r] = loop->out[r];
+  for (int r = 0; r < d->n; r++) acc[r] = loop->out[r];
+}
+
+void lower_fma_chunk(Lower *l, Dot *d) {
+  uint64_t bits;
+  bool begins = lane_is_const(d->acc[0], &bits); /* there is nothing yet to add to */
+  if (begins || d->kind != LK_F32 || d->n > MOST_SUMS || !l->short_sums) {
+    take_chunk(l, d, d->acc);
+    return;
+  }
+  LaneValue **part = lower_array(l, d->n);
+  for (int r = 0; r < d->n; r++) part[r] = lane_f32(&l->b, 0);
+  take_chunk(l, d, part);
+  for (int r = 0; r < d->n; r++) d->acc[r] = lane_2(&l->b, LANE_ADD, LK_F32, d->acc[r], part[r]);
 }

@@ -29,6 +29,7 @@ struct Lower {
   const LowerFn *table; /* by OpCode */
   bool wgmma;           /* products may be those of warpgroups */
   bool fp8;             /* tensor cores take it */
+  bool short_sums;      /* products of f32 are sums of short sums */
   LaneFunc *out;
   LaneBuilder b;
   int statements;               /* lowered so far: LaneOp.statement */

@@ -24,17 +24,19 @@
  * ones before left, its lower bits cut off. A tile's product is then that of all pairs of pieces but the smallest, the
  * small ones first. bf16 takes two squares' k's as one word's: the order of k's is anybody's, if it is that of both.
  *
- * What is cut off has a sign, and adds up over k. So a's first piece of tf32 is rounded, not cut: its second piece, and
- * with it the product that is left out, then has either sign. And the hardware cuts sums off, to 26 bits or so, each
- * time that it adds to them: so it adds few tiles along k at a time, from nothing, and what comes out is added in f32.
- * Of a sum of 4096 products 2e-7 is missing in the mean, where it was 2.5e-5 (computed with sums cut as on an H100).
+ * What is cut off has a sign, and adds up over k. So first pieces of tf32 are rounded, not cut: second pieces, what is
+ * cut off of them, and the product that is left out then have either sign. And the hardware cuts sums off, to 26 bits
+ * or so, each time that it adds to them: so it adds few tiles along k at a time, from nothing, and what comes out is
+ * added in f32. Of a sum of 4096 products 2e-7 is missing in the mean, where it was 2.5e-5 (computed with sums cut as
+ * on an H100).
  */
 #include "gpu/lower/dot.h"
 
 #include <math.h>
 
-/* more tiles than those are a loop, with a panel's k's an iteration; tiles along k of a sum of pieces */
-enum { MOST_TILES = 256, MOST_PIECES = 4, SHORT_SUM = 2 };
+/* more tiles than those are a loop, with a panel's k's an iteration; tiles along k of a sum of pieces;
+ * sums that are made in turn */
+enum { MOST_TILES = 256, MOST_PIECES = 4, SHORT_SUM = 2, TOGETHER = 4 };
 
 /* Lanes' elements come one by one. */
 static bool is_loaded_singly(const Dot *d, const DotOperand *o) {
@@ -116,8 +118,8 @@ static void find_squares(Lower *l, const Dot *d, const Mma *m, const DotOperand 
     q->bit[i] = line & ~7u ? q->bits : -1;
     if (line & ~7u) q->line[q->bits++] = dot_line_begin(s, o, line);
   }
-  q->word = lower_array(l, m->squares << q->bits);
-  q->piece = lower_array(l, 2 * MOST_PIECES << q->bits);
+  q->word = lower_array(l, SHORT_SUM * m->squares << q->bits);
+  q->piece = lower_array(l, SHORT_SUM * 2 * MOST_PIECES << q->bits);
   if (o->in_registers) return;
   /* of lanes 8 to 15, and 16 to 31 */
   uint32_t squares[] = {dot_k(s, o, (uint32_t)square_k(d)), q->bits ? q->line[0] : 0};
@@ -220,7 +222,7 @@ static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int pa
   LaneBuilder *b = &l->b;
   LaneValue *of[2] = {NULL, NULL}, **out = &q->piece[square | half << q->bits];
   int n = m->squares / 2;
-  if (d->pieces == PRECISION_TF32X3 && q == &m->a) {
+  if (d->pieces == PRECISION_TF32X3) {
     halves(l, word(l, d, q, square, half, part, k), out, 2 << q->bits);
     return;
   }
@@ -270,45 +272,81 @@ static int square_of(const Squares *q, const Layout *acc, int r) {
   return square;
 }
 
-static void take_k(Lower *l, Dot *d, int part, int k) {
+/* Whether sums on tensor cores begin at nothing and are added to the accumulator. */
+static bool is_apart(const Lower *l, const Mma *m) { return m->pieces > 1 && l->short_sums; }
+
+/* Forgets the words of the k's at hand. */
+static void forget(Dot *d) {
   Mma *m = d->own;
-  int column = layout_find_register(d->layout, 1), row = layout_find_register(d->layout, 8u << d->shape.n);
   Squares *operands[] = {&m->a, &m->x};
   for (int i = 0; i < 2; i++) {
-    memset(operands[i]->word, 0, sizeof(LaneValue *) * (size_t)(m->squares << operands[i]->bits));
-    memset(operands[i]->piece, 0, sizeof(LaneValue *) * (size_t)(2 * MOST_PIECES << operands[i]->bits));
+    memset(operands[i]->word, 0, sizeof(LaneValue *) * (size_t)(SHORT_SUM * m->squares << operands[i]->bits));
+    memset(operands[i]->piece, 0, sizeof(LaneValue *) * (size_t)(SHORT_SUM * 2 * MOST_PIECES << operands[i]->bits));
   }
-  for (int r = 0; r < d->n; r++) {
-    if (r & (column | row)) continue;
-    int at[] = {r, r | column, r | row, r | column | row}, square = square_of(&m->x, d->layout, r);
-    LaneValue *a[4], *x[2], *acc[4];
-    for (int i = 0; i < 4; i++) acc[i] = d->acc[at[i]];
-    for (int size = m->pieces - 1; size >= 0; size--) /* the least first */
-      for (int p = 0, other = size; p <= size; p++, other--) {
-        int of_a = size && !p ? m->pieces : p, of_x = size && !other ? m->pieces : other;
-        for (int i = 0; i < 4; i++)
-          a[i] = piece(l, d, &m->a, square_of(&m->a, d->layout, at[2 * (i & 1)]), i >> 1, of_a, part, k);
-        for (int i = 0; i < 2; i++) x[i] = piece(l, d, &m->x, square, i, of_x, part, k);
-        lane_mma(&l->b, m->kind, m->mixed, a, x, acc);
-      }
-    for (int i = 0; i < 4; i++) d->acc[at[i]] = acc[i];
+}
+
+/* Moves both operands to the words of the next tile's k's, or back. */
+static void move_words(Dot *d, int tiles) {
+  Mma *m = d->own;
+  Squares *operands[] = {&m->a, &m->x};
+  for (int i = 0; i < 2; i++) {
+    operands[i]->word += tiles * (m->squares << operands[i]->bits);
+    operands[i]->piece += tiles * (2 * MOST_PIECES << operands[i]->bits);
   }
+}
+
+/* Products of a tile's k's, for the tile of the accumulator that begins at register r: of those pieces of a and of x
+ * whose numbers are `size` together. */
+static void take_k(Lower *l, Dot *d, int part, int k, int r, int size, LaneValue **acc) {
+  Mma *m = d->own;
+  int row = layout_find_register(d->layout, 8u << d->shape.n), square = square_of(&m->x, d->layout, r);
+  LaneValue *a[4], *x[2];
+  for (int p = 0, other = size; p <= size; p++, other--) {
+    int of_a = size && !p ? m->pieces : p, of_x = size && !other ? m->pieces : other;
+    for (int i = 0; i < 4; i++)
+      a[i] = piece(l, d, &m->a, square_of(&m->a, d->layout, i & 1 ? r | row : r), i >> 1, of_a, part, k);
+    for (int i = 0; i < 2; i++) x[i] = piece(l, d, &m->x, square, i, of_x, part, k);
+    lane_mma(&l->b, m->kind, m->mixed, a, x, acc);
+  }
+}
+
+/* Some k's for some tiles of the accumulator, in turn: who adds to a sum waits for its last product. The least products
+ * come first: what is cut off of their sum is nothing beside the others. */
+static void take_tiles(Lower *l, Dot *d, int part, int from, int end, const int *r, int n) {
+  const Mma *m = d->own;
+  LaneBuilder *b = &l->b;
+  int column = layout_find_register(d->layout, 1), row = layout_find_register(d->layout, 8u << d->shape.n);
+  int tile = 1 << d->tile_bits, tiles = (end - from) / tile;
+  LaneValue *acc[TOGETHER][4];
+  for (int j = 0; j < n; j++)
+    for (int i = 0; i < 4; i++)
+      acc[j][i] = is_apart(l, m) ? lane_f32(b, 0) : d->acc[r[j] | (i & 1 ? column : 0) | (i & 2 ? row : 0)];
+  for (int size = m->pieces - 1; size >= 0; size--) {
+    for (int i = 0; i < tiles; i++, move_words(d, 1))
+      for (int j = 0; j < n; j++) take_k(l, d, part, from + i * tile, r[j], size, acc[j]);
+    move_words(d, -tiles);
+  }
+  for (int j = 0; j < n; j++)
+    for (int i = 0; i < 4; i++) {
+      LaneValue **sum = &d->acc[r[j] | (i & 1 ? column : 0) | (i & 2 ? row : 0)];
+      *sum = is_apart(l, m) ? lane_2(b, LANE_ADD, LK_F32, *sum, acc[j][i]) : acc[j][i];
+    }
 }
 
 /* Of numbers in pieces, sums on tensor cores are short. */
 static void take_some(Lower *l, Dot *d, int part, int from, int end) {
-  const Mma *m = d->own;
-  LaneBuilder *b = &l->b;
-  int tile = 1 << d->tile_bits, step = m->pieces > 1 ? SHORT_SUM * tile : end - from;
+  int step = (is_apart(l, d->own) ? SHORT_SUM : 1) << d->tile_bits;
+  int inside = layout_find_register(d->layout, 1) | layout_find_register(d->layout, 8u << d->shape.n);
   for (int at = from; at < end; at += step) {
-    LaneValue **sums = d->acc;
-    if (m->pieces > 1) {
-      d->acc = lower_array(l, d->n);
-      for (int i = 0; i < d->n; i++) d->acc[i] = lane_f32(b, 0);
+    int r[TOGETHER], n = 0;
+    forget(d);
+    for (int i = 0; i < d->n; i++) {
+      if (i & inside) continue;
+      r[n++] = i;
+      if (n < TOGETHER && (i | inside) + 1 < d->n) continue;
+      take_tiles(l, d, part, at, at + step < end ? at + step : end, r, n);
+      n = 0;
     }
-    for (int k = at; k < at + step && k < end; k += tile) take_k(l, d, part, k);
-    for (int i = 0; i < d->n && m->pieces > 1; i++) sums[i] = lane_2(b, LANE_ADD, LK_F32, sums[i], d->acc[i]);
-    d->acc = sums;
   }
 }
 

@@ -2,6 +2,8 @@
  * tiles brought by asynchronous copies wherever they can be taken as they lie. */
 #include "unit/gpu/test_dot_kit.h"
 
+#include <math.h>
+
 static const char text[] =
     HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, K, sam, sak, sbk, sbn, M: tl.constexpr, N: tl.constexpr, "
          "BK: tl.constexpr, X3: tl.constexpr):\n"
@@ -13,7 +15,7 @@ static const char text[] =
          "        at = i + k\n"
          "        a = tl.load(a_ptr + m[:, None] * sam + at[None, :] * sak, mask=at[None, :] < K, other=0.0)\n"
          "        b = tl.load(b_ptr + at[:, None] * sbk + n[None, :] * sbn, mask=at[:, None] < K, other=0.0)\n"
-         "        acc = tl.dot(a, b, acc, input_precision='tf32x3' if X3 else 'tf32', "
+         "        acc = tl.dot(a, b, acc, input_precision='ieee' if X3 == 2 else 'tf32x3' if X3 else 'tf32', "
          "out_dtype=out_ptr.dtype.element_ty)\n"
          "    tl.store(out_ptr + m[:, None] * N + n[None, :], acc)\n";
 
@@ -89,6 +91,54 @@ static void loops_of_every_type(void **state) {
         }
 }
 
+/* ---- long sums of f32: errors neither grow with k nor have a sign ---- */
+
+typedef struct Errors {
+  double mean, most; /* of each sum of products from 1 to 4, beside itself */
+} Errors;
+
+static Errors errors_of(const char *target, int precision, int without) {
+  enum { M = 64, N = 32, K = 512 };
+  DotCase c = dot_case(text, target, 4, 3);
+  DotArg *in[] = {dot_array(&c, DT_F32, M * K), dot_array(&c, DT_F32, N * K)};
+  uint64_t seed = 3;
+  for (int n = 0; n < 2; n++)
+    for (int i = 0; i < in[n]->count; i++) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      dot_store(in[n], i, 1 + (double)(seed >> 41) * 0x1p-23);
+    }
+  const DotArg *out = dot_array(&c, DT_F32, M * N);
+  dot_int(&c, K), dot_int(&c, K), dot_int(&c, 1), dot_int(&c, N), dot_int(&c, 1);
+  dot_const(&c, M), dot_const(&c, N), dot_const(&c, 32), dot_const(&c, precision);
+  c.without = without;
+  dot_run(&c, target);
+  assert_true((dot_count(&c).mma > 0) == (precision == 1));
+  Errors e = {0};
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < N; j++) {
+      double want = 0;
+      for (int k = 0; k < K; k++) want += in[0]->values[i * K + k] * in[1]->values[k * N + j];
+      double error = out->values[i * N + j] / want - 1;
+      e.mean += error / (M * N);
+      e.most = fmax(e.most, fabs(error));
+    }
+  dot_free(&c);
+  return e;
+}
+
+static void long_sums(void **state) {
+  static const char *const targets[] = {"sm_80", "sm_90a"};
+  const char *wrong;
+  int without = gpu_without("short_sums", &wrong);
+  for (int precision = 1; precision <= 2; precision++)
+    for (int target = 0; target < 2; target++) {
+      Errors sum = errors_of(targets[target], precision, 0), chain = errors_of(targets[target], precision, without);
+      if (fabs(sum.mean) > 0x1p-25 || sum.most > 0x1p-21 || chain.most < 1.5 * sum.most)
+        fail_msg("%s, %s: %g in the mean, %g at most; in one chain %g", targets[target],
+                 precision == 2 ? "ieee" : "tf32x3", sum.mean, sum.most, chain.most);
+    }
+}
+
 /* ---- chains of products that are cut to tf32: what a tolerance counts ---- */
 
 static const char chains[] =
@@ -137,6 +187,7 @@ static void chains_of_products(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type), cmocka_unit_test(chains_of_products)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type), cmocka_unit_test(long_sums),
+                                     cmocka_unit_test(chains_of_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
