@@ -53,19 +53,25 @@ static void fusion_dealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
+/* Complex numbers are shown as PyTorch has them, not as pairs. */
+static const char *type_name(const nereid_tensor_info *t) {
+  if (t->is_complex) return t->dtype == NEREID_F32 ? "c64" : "c128";
+  return nereid_dtype_name(t->dtype);
+}
+
 static PyObject *tensors(int n, nereid_tensor_info (*at)(const nereid_fusion *, int), const nereid_fusion *f) {
   PyObject *list = PyList_New(0);
   for (int i = 0; list && i < n; i++) {
     nereid_tensor_info t = at(f, i);
     PyObject *shape = t.rank < 0 ? Py_BuildValue("") : PyList_New(0);
-    for (int k = 0; shape && k < t.rank; k++) {
+    for (int k = 0; shape && k < t.rank - t.is_complex; k++) {
       PyObject *size = PyLong_FromLongLong(t.shape[k]);
       if (!size || PyList_Append(shape, size)) Py_CLEAR(shape);
       Py_XDECREF(size);
     }
-    PyObject *row = shape ? Py_BuildValue("ssNO", t.name ? t.name : "", nereid_dtype_name(t.dtype), shape,
-                                          t.is_written ? Py_True : Py_False)
-                          : NULL;
+    PyObject *row =
+        shape ? Py_BuildValue("ssNO", t.name ? t.name : "", type_name(&t), shape, t.is_written ? Py_True : Py_False)
+              : NULL;
     if (!row || PyList_Append(list, row)) Py_CLEAR(list);
     Py_XDECREF(row);
   }

@@ -278,7 +278,7 @@ class _Writer:
 
     def group(self, k, kernels):
         g, results = kernels.group, []
-        for n in g.outputs:
+        for n in g.outputs + g.empty:
             val = n.meta["val"]
             order, shape = order_of(val), list(val.shape)
             stride = val.stride() if order and not repeated(val) else _row_major(shape)
@@ -290,7 +290,7 @@ class _Writer:
             else:
                 self.write(f"{n.name} = _cpu({self.sizes(shape)}, {self.sizes(stride)}, {dtype})")
             self.names[n] = n.name
-            results.append(n.name)
+            results += [n.name] if n in g.outputs else []
         sizes = "{" + ", ".join(f"{s!r}: {s}" for s in g.symbols) + "}"
         inputs = ", ".join(self.names[n] for n in g.inputs)
         self.write(f"{self.bind(kernels, f'_group{k}')}([{inputs}], [{', '.join(results)}], {sizes})")
@@ -412,17 +412,44 @@ def _backward_at_once():
     return contextlib.nullcontext()
 
 
+_aten = torch.ops.aten
+# What the reader knows as it stands (src/graph/read/library), or never sees in a form that decomposing changes. Tracing
+# the parts of these in Python is most of what a cold compile would take more than Dynamo and AOTAutograd alone.
+# Softmax stays decomposed: of its parts the partitioner keeps the row's maximum and sum, where it would keep all of it.
+_KNOWN = {_aten._native_batch_norm_legit, _aten._native_batch_norm_legit_functional,
+          _aten._native_batch_norm_legit_no_training, _aten.native_batch_norm_backward, _aten.native_layer_norm,
+          _aten.native_layer_norm_backward, _aten.native_group_norm, _aten.native_group_norm_backward,
+          _aten.convolution_backward, _aten.gelu, _aten.gelu_backward, _aten.silu, _aten.silu_backward,
+          _aten.threshold_backward, _aten.sigmoid_backward, _aten.tanh_backward, _aten._softmax_backward_data,
+          _aten._log_softmax_backward_data, _aten.mm, _aten.addmm, _aten.bmm, _aten.add,
+          # These need a part of Inductor that takes a second to import:
+          _aten.max_pool2d_with_indices, _aten.max_pool3d_with_indices}
+
+
+def _transpose(x, a, b):
+    dims = list(range(x.dim()))
+    if dims:
+        dims[a], dims[b] = dims[b], dims[a]
+    return _aten.permute.default(x, dims)
+
+
+def _t(x):
+    return _transpose(x, 0, 1) if x.dim() == 2 else _aten.alias.default(x)
+
+
+def _decompositions():
+    """Inductor's, but for those of _KNOWN. Of those of transposing there are hundreds; PyTorch's take a millisecond
+    each."""
+    from torch._inductor.decomposition import select_decomp_table
+    table = {op: f for op, f in select_decomp_table().items() if getattr(op, "overloadpacket", op) not in _KNOWN}
+    return {**table, _aten.transpose.int: _transpose, _aten.t.default: _t}
+
+
 def backend(gm, example_inputs, mode=None, options=None, **unused):
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
-    from torch._inductor.decomposition import select_decomp_table
-
-    def decompositions():
-        """Inductor's, but for those of poolings, which need a part of it that takes a second to import."""
-        pools = (torch.ops.aten.max_pool2d_with_indices, torch.ops.aten.max_pool3d_with_indices)
-        return {op: f for op, f in select_decomp_table().items() if getattr(op, "overloadpacket", op) not in pools}
     compiler = functools.partial(compile_graph, products=_products(mode, options))
     with _backward_at_once():
-        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions,
+        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=_decompositions,
                             partition_fn=min_cut_rematerialization_partition,
                             keep_inference_input_mutations=True)(gm, example_inputs)

@@ -48,6 +48,10 @@ def is_tensor(node):
     return isinstance(node.meta.get("val"), torch.Tensor)
 
 
+def is_filled(node):
+    return not any(isinstance(v, int) and v == 0 for v in node.meta["val"].shape)
+
+
 def is_random(node):
     return node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
@@ -190,7 +194,8 @@ def levels(gm, rules):
 
 
 class Group:
-    """Operations of ours. inputs: nodes outside; outputs: (node, how it is stored as a list of dims)."""
+    """Operations of ours. inputs: nodes outside; outputs: nodes that others use; empty: those with no element, which
+    nothing computes."""
 
     def __init__(self, nodes, used_outside, rules):
         inside = set(nodes)
@@ -199,7 +204,7 @@ class Group:
                                          if a not in inside and not is_symbol(a)))
         self.written = {n.args[0] for n in nodes if n.target is COPY}
         self.views = {}    # node -> the node that it shows a part of, inside or outside
-        self.outputs = []
+        self.outputs, self.empty = [], []
         for n in nodes:
             if n.target is COPY or not is_tensor(n) or not used_outside(n):
                 continue
@@ -207,8 +212,8 @@ class Group:
             if root is not None:
                 self.views[n] = root
             made = n if root is None else root
-            if made in inside and made not in self.outputs:
-                self.outputs.append(made)
+            if made in inside and made not in self.outputs and made not in self.empty:
+                (self.outputs if is_filled(made) else self.empty).append(made)
         self.random = [n for n in nodes if is_random(n)]
         self.device = (self.outputs[0] if self.outputs else nodes[0]).meta["val"]
         self.device = (self.device if isinstance(self.device, torch.Tensor) else tensors_of(nodes[0])[0]).device
@@ -236,8 +241,8 @@ class Group:
         return at if _same_storage(root, val) else None
 
     def computes(self):
-        return any(n.target not in _VIEWS and n.target is not operator.getitem and n.target is not COPY
-                   for n in self.nodes)
+        return bool(self.outputs or self.written) and any(
+            n.target not in _VIEWS and n.target is not operator.getitem and n.target is not COPY for n in self.nodes)
 
     # ---- text ----
 
@@ -291,8 +296,12 @@ class Group:
         for node in self.nodes:
             lines[len(body)] = node
             if node.target is operator.getitem:
+                # Of which type a mean of f16 is depends on the device, say.
+                value, dtype = f"{self.names[node.args[0]]}[{node.args[1]}]", node.meta["val"].dtype
+                if dtype.is_floating_point:
+                    value = f"torch.ops.prims.convert_element_type.default({value}, {dtype})"
                 self.names[node] = name_of(node)
-                body.append(f"{self.names[node]} = {self.names[node.args[0]]}[{node.args[1]}]")
+                body.append(f"{self.names[node]} = {value}")
                 continue
             if node.target is COPY:
                 to, value = node.args[0], argument(node.args[1])

@@ -249,6 +249,61 @@ class Torch(unittest.TestCase):
         for g, v in zip(got, wanted):
             torch.testing.assert_close(g, v)
 
+    def test_operations_that_are_not_decomposed(self):
+        """Tracing their parts in Python takes longer than the reader takes for them. Results beside float64's are as
+        good as eager's, of the same types and layouts."""
+        nn, targets = torch.nn, set()
+        compile_graph = nereid._dynamo.compile_graph
+
+        def seen(gm, *args, **options):
+            targets.update(str(n.target) for n in gm.graph.nodes if n.op == "call_function")
+            return compile_graph(gm, *args, **options)
+
+        def model(part):
+            parts = [[nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.GELU(), nn.GroupNorm(2, 6), nn.SiLU(),
+                      nn.BatchNorm2d(6).eval(), nn.ReLU(), nn.ConvTranspose2d(6, 4, 3, 2, 1, output_padding=1)],
+                     [nn.GroupNorm(2, 4, affine=False), nn.GELU("tanh"), nn.BatchNorm2d(4, track_running_stats=False),
+                      nn.Tanh(), nn.InstanceNorm2d(4), nn.LayerNorm(9), nn.Sigmoid(), nn.Threshold(0.4, 0.1),
+                      nn.LayerNorm((9, 9), elementwise_affine=False), nn.Linear(9, 5), nn.LogSoftmax(-1)]]
+            return nn.Sequential(*parts[part])
+
+        # Weights of f32 with an input of bf16, as under autocast, are for norms alone.
+        mixed = nn.Sequential(nn.LayerNorm(9), nn.GroupNorm(2, 4), nn.BatchNorm2d(4), nn.BatchNorm2d(4).eval())
+        for net, kind, dtype in ((model(0), torch.float32, torch.float32), (model(0), torch.bfloat16, torch.bfloat16),
+                                 (model(1), torch.float32, torch.float32), (model(1), torch.float16, torch.float16),
+                                 (mixed, torch.float32, torch.bfloat16)):
+            torch._dynamo.reset()
+            x, got = torch.randn(3, 4, 9, 9).to(dtype), []
+            for how in ("float64", "eager", "compiled"):
+                own = copy.deepcopy(net).to(torch.float64 if how == "float64" else kind)
+                leaf = x.to(torch.float64 if how == "float64" else dtype, copy=True).requires_grad_()
+                f = torch.compile(own, backend=nereid.torch_backend) if how == "compiled" else own
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", UserWarning)
+                    nereid._dynamo.compile_graph = seen
+                    try:
+                        out = f(leaf)
+                    finally:
+                        nereid._dynamo.compile_graph = compile_graph
+                (out.double() * torch.linspace(-1, 1, out.numel()).double().reshape(out.shape)).sum().backward()
+                got.append([out.detach(), leaf.grad, *(p.grad for p in own.parameters()), *own.buffers()])
+            for right, eager, ours in zip(*got):
+                self.assertEqual((ours.dtype, ours.stride()), (eager.dtype, eager.stride()))
+                scale = max(right.abs().max().item(), 1e-2)
+                off = [((t.double() - right).abs().max() / scale).item() for t in (eager, ours)]
+                self.assertLess(off[1], 2 * off[0] + (1e-5 if dtype == torch.float32 else 4e-3))
+        for name in ("native_layer_norm", "native_layer_norm_backward", "native_group_norm", "gelu", "gelu_backward",
+                     "native_group_norm_backward", "_native_batch_norm_legit_functional", "native_batch_norm_backward",
+                     "_native_batch_norm_legit_no_training", "convolution_backward", "silu_backward",
+                     "threshold_backward", "sigmoid_backward", "tanh_backward", "_log_softmax_backward_data"):
+            self.assertIn(f"aten.{name}.default", targets)
+        self.assertFalse({t for t in targets if "var_mean" in t or "transpose" in t})
+
+    def test_results_with_no_element(self):
+        """Nothing computes them, also where other results of their operation are computed."""
+        self.compiled(lambda x: (x[:0].sin(), x.cos(), torch.cat([x[:, :0] * 2, x], 1)), torch.randn(4, 5))
+        self.compiled(lambda x: x[:0].sin(), torch.randn(4, 5))
+
     def test_sizes_that_change(self):
         f = self.compiled(lambda x: ((x.sin() * x.shape[0]).sum(0), x.t() + 1, x.reshape(-1)), torch.randn(4, 3),
                           dynamic=True)

@@ -127,3 +127,27 @@ class BatchNormAverage(nn.Module):
 
     def forward(self, x):
         return self.m(x) + self.m(x * 2)
+
+
+# x f64[2,6,5], g f64[2,6,5], w f64[6], b f64[6], m f64[6], v f64+[6]
+def norms_and_gradients_of_aten(x, g, w, b, m, v):
+    aten = torch.ops.aten
+    y, mean, r = aten.native_group_norm.default(x, w, b, 2, 6, 5, 3, 1e-05)
+    groups = aten.native_group_norm_backward.default(g, x, mean, r, w, 2, 6, 5, 3, [True, True, True])
+    z, rows, s = aten.native_layer_norm.default(x, [5], None, None, 1e-05)
+    layers = aten.native_layer_norm_backward.default(g, x, [5], rows, s, None, None, [True, False, False])
+    fixed = aten._native_batch_norm_legit_no_training.default(x, w, b, m, v, 0.1, 1e-05)
+    own, n, t = aten._native_batch_norm_legit.no_stats(x, w, b, True, 0.1, 1e-05)
+    batches = aten.native_batch_norm_backward.default(g, x, w, None, None, n, t, True, 1e-05, [True, True, True])
+    return y, mean, r, *groups, z, rows, s, layers[0], fixed[0], own, n, t, *batches
+
+
+# g f64[2,4,9,9], x f64[2,6,5,5], w f64[6,2,3,3]
+def gradients_of_a_transposed_convolution(g, x, w):
+    return torch.ops.aten.convolution_backward.default(g, x, w, [4], [2, 2], [1, 1], [1, 1], True, [0, 0], 2, [True, True, True])
+
+
+# error the gradient of a transposed convolution with an output_padding as large as its stride is not supported
+# g f64[2,4,6], x f64[2,6,3], w f64[6,4,3]
+def a_transposed_convolution_with_more_at_its_end(g, x, w):
+    return torch.ops.aten.convolution_backward.default(g, x, w, [4], [1], [1], [2], True, [1], 1, [True, True, True])

@@ -151,11 +151,14 @@ def convolution(x, w, bias, stride, padding, dilation, transposed, output_paddin
 
 
 def convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
-    if transposed:
-        prim.fail("the gradient of a transposed convolution is not supported")
     dims = w.ndim - 2
     s, p, d = of_dims(stride, dims), of_dims(padding, dims), of_dims(dilation, dims)
-    gx, gw = convolution_gradients(grad, x, w, s, p, d, groups)
+    if transposed:
+        if [m < n for m, n in zip(of_dims(output_padding, dims), s)] != [True] * dims:
+            prim.fail("the gradient of a transposed convolution with an output_padding as large as its stride is not supported")
+        gx, gw = correlation(grad, w, s, p, d, groups), filter_gradient(grad, x, w, s, p, d, groups)
+    else:
+        gx, gw = convolution_gradients(grad, x, w, s, p, d, groups)
     return gx if mask[0] else None, gw if mask[1] else None, sum(grad, [0] + list(range(2, grad.ndim))) if mask[2] else None
 
 

@@ -1,13 +1,17 @@
 # Normalisation and dropout.
 
 
+# Means and deviations of f16 and bf16 are f32, as PyTorch's kernels have them.
+def wide(x): return prim.convert(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def native_layer_norm(x, shape, weight, bias, eps):
-    dims = list(range(x.ndim - len(shape), x.ndim))
+    dims, kind, x = list(range(x.ndim - len(shape), x.ndim)), x.dtype, wide(x)
     v, m = var_mean(x, dims, keepdim=True, correction=0)
     r = prim.rsqrt(v + eps)
     y = (x - m) * r
     y = y if weight is None else y * weight
-    return y if bias is None else y + bias, m, r
+    return prim.convert(y if bias is None else y + bias, kind), m, r
 
 
 def layer_norm(x, shape, weight=None, bias=None, eps=1e-05): return native_layer_norm(x, shape, weight, bias, eps)[0]
@@ -21,11 +25,12 @@ def rms_norm(x, shape, weight=None, eps=None):
 
 def native_layer_norm_backward(grad, x, shape, m, r, weight, bias, mask):
     dims, outer = list(range(x.ndim - len(shape), x.ndim)), list(range(x.ndim - len(shape)))
+    kind, x, grad = x.dtype, wide(x), wide(grad)
     n, h = count(x, dims), (x - m) * r
     g = grad if weight is None else grad * weight
     gx, gw, gb = None, None, None
     if mask[0]:
-        gx = r * (g - prim.sum(g, dims) / n - h * (prim.sum(g * h, dims) / n))
+        gx = prim.convert(r * (g - prim.sum(g, dims) / n - h * (prim.sum(g * h, dims) / n)), kind)
     if mask[1]:
         gw = sum(grad * h, outer)
     if mask[2]:
@@ -44,26 +49,33 @@ def normalise(x, weight, bias, m, r):
 
 
 def aten__native_batch_norm_legit_functional(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    kind, x = x.dtype, wide(x)
     if not training:
         r = prim.rsqrt(running_var + eps)
-        return normalise(x, weight, bias, running_mean, r), zeros(0), zeros(0), running_mean, running_var
+        return prim.convert(normalise(x, weight, bias, running_mean, r), kind), running_mean, r, running_mean, running_var
     dims = others(x)
     v, m = var_mean(x, dims, correction=0)
     n, r = count(x, dims), prim.rsqrt(v + eps)
+    y = prim.convert(normalise(x, weight, bias, m, r), kind)
     if running_mean is None:
-        return normalise(x, weight, bias, m, r), m, r, None, None
+        return y, m, r, None, None
     new_mean = running_mean * (1 - momentum) + m * momentum
     new_var = running_var * (1 - momentum) + v * (n / (n - 1) * momentum)
-    return normalise(x, weight, bias, m, r), m, r, new_mean, new_var
+    return y, m, r, prim.convert(new_mean, running_mean.dtype), prim.convert(new_var, running_var.dtype)
 
 
 def aten__native_batch_norm_legit_no_training(x, weight, bias, running_mean, running_var, momentum, eps):
-    return normalise(x, weight, bias, running_mean, prim.rsqrt(running_var + eps)), zeros(0), zeros(0)
+    return aten__native_batch_norm_legit_functional(x, weight, bias, running_mean, running_var, False, momentum, eps)[:3]
+
+
+def aten__native_batch_norm_legit_no_stats(x, weight, bias, training, momentum, eps):
+    return aten__native_batch_norm_legit_functional(x, weight, bias, None, None, True, momentum, eps)[:3]
 
 
 def native_batch_norm_backward(grad, x, weight, running_mean, running_var, m, r, train, eps, mask):
+    kind, x, grad = x.dtype, wide(x), wide(grad)
     if not train:
-        m, r = running_mean, prim.rsqrt(running_var + eps)
+        m, r = wide(running_mean), prim.rsqrt(wide(running_var) + eps)
     dims = others(x)
     n, h = count(x, dims), (x - channels(x, m)) * channels(x, r)
     scale = channels(x, r) if weight is None else channels(x, r * weight)
@@ -71,15 +83,38 @@ def native_batch_norm_backward(grad, x, weight, running_mean, running_var, m, r,
     gx = grad * scale
     if train:
         gx = scale * (grad - channels(x, gb) / n - h * (channels(x, gw) / n))
-    return gx, gw, gb
+    return prim.convert(gx, kind), gw, gb
+
+
+def in_groups(x, groups): return prim.reshape(x, [x.shape[0], groups, x.shape[1] // groups] + list(x.shape[2:]))
+
+
+def native_group_norm(x, weight, bias, batch, channel_count, places, groups, eps):
+    kind, x = x.dtype, wide(x)
+    y = in_groups(x, groups)
+    v, m = var_mean(y, list(range(2, y.ndim)), keepdim=True, correction=0)
+    r = prim.rsqrt(v + eps)
+    y = prim.reshape((y - m) * r, x.shape)
+    y = y if weight is None else y * channels(x, weight)
+    y = prim.convert(y if bias is None else y + channels(x, bias), kind)
+    return y, prim.reshape(m, [x.shape[0], groups]), prim.reshape(r, [x.shape[0], groups])
+
+
+def native_group_norm_backward(grad, x, m, r, weight, batch, channel_count, places, groups, mask):
+    kind, x, grad = x.dtype, wide(x), wide(grad)
+    ones = [x.shape[0], groups] + [1] * (x.ndim - 1)
+    m, r = prim.reshape(m, ones), prim.reshape(r, ones)
+    g = in_groups(grad if weight is None else grad * channels(x, weight), groups)
+    h, dims = (in_groups(x, groups) - m) * r, list(range(2, g.ndim))
+    n = count(g, dims)
+    gx = r * (g - prim.sum(g, dims) / n - h * (prim.sum(g * h, dims) / n))
+    gw = sum(grad * prim.reshape(h, x.shape), others(x)) if mask[1] else None
+    gb = sum(grad, others(x)) if mask[2] else None
+    return prim.convert(prim.reshape(gx, x.shape), kind), gw, gb
 
 
 def group_norm(x, groups, weight=None, bias=None, eps=1e-05):
-    y = prim.reshape(x, [x.shape[0], groups, x.shape[1] // groups] + list(x.shape[2:]))
-    v, m = var_mean(y, list(range(2, y.ndim)), keepdim=True, correction=0)
-    y = prim.reshape((y - m) * prim.rsqrt(v + eps), x.shape)
-    y = y if weight is None else y * channels(x, weight)
-    return y if bias is None else y + channels(x, bias)
+    return native_group_norm(x, weight, bias, None, None, None, groups, eps)[0]
 
 
 def native_dropout(x, p, train):
