@@ -7,14 +7,15 @@ static const char *const optional[] = {
     "skip_masks",    "wgmma",       "tensor_cores",   "late_scales",   "late_sums",       "heavy_first",
     "dots_together", "persist",     "tensor_maps",    "specialize",    "turn_dots",       "apart",
     "loads_ahead",   "tcgen05",     "tensor_stores",  "own_rings",     "row_rings",       "dots_in_flight",
-    "clusters",      "grid_wait",   "priced_squares", "late_prefetch", "turned_operands", "short_sums"};
+    "clusters",      "grid_wait",   "priced_squares", "late_prefetch", "turned_operands", "short_sums",
+    "split_dots"};
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 const char gpu_without_names[] = "hoist_loads, async_loads, dots_ahead, dots_behind, dots_together, prefetch, "
                                  "sink_masks, late_scales, late_sums, skip_masks, wgmma, "
                                  "tensor_cores, heavy_first, persist, tensor_maps, "
                                  "specialize, turn_dots, apart, loads_ahead, tcgen05, tensor_stores, own_rings, "
                                  "row_rings, dots_in_flight, clusters, "
-                                 "grid_wait, priced_squares, late_prefetch, turned_operands, short_sums";
+                                 "grid_wait, priced_squares, late_prefetch, turned_operands, short_sums, split_dots";
 
 static int bit_of(const char *name, size_t n) {
   for (int i = 0; i < OPTIONAL; i++)

@@ -2,6 +2,7 @@
  * tiles brought by asynchronous copies wherever they can be taken as they lie. */
 #include "unit/gpu/test_dot_kit.h"
 
+#include <float.h>
 #include <math.h>
 
 static const char text[] =
@@ -97,8 +98,11 @@ typedef struct Errors {
   double mean, most; /* of each sum of products from 1 to 4, beside itself */
 } Errors;
 
-static Errors errors_of(const char *target, int precision, int without) {
-  enum { M = 64, N = 32, K = 512 };
+static Errors errors_of(const char *target, int precision, int M, int N, const char *left_out) {
+  enum { K = 512 };
+  const char *wrong;
+  int without = gpu_without(left_out, &wrong);
+  bool wgmma = M * N == 128 * 64 && !without && !strcmp(target, "sm_90a");
   DotCase c = dot_case(text, target, 4, 3);
   DotArg *in[] = {dot_array(&c, DT_F32, M * K), dot_array(&c, DT_F32, N * K)};
   uint64_t seed = 3;
@@ -112,7 +116,8 @@ static Errors errors_of(const char *target, int precision, int without) {
   dot_const(&c, M), dot_const(&c, N), dot_const(&c, 32), dot_const(&c, precision);
   c.without = without;
   dot_run(&c, target);
-  assert_true((dot_count(&c).mma > 0) == (precision == 1));
+  assert_true((dot_count(&c).mma > 0) == (precision == 1 && !wgmma));
+  assert_true((dot_count(&c).wgmma > 0) == wgmma);
   Errors e = {0};
   for (int i = 0; i < M; i++)
     for (int j = 0; j < N; j++) {
@@ -128,15 +133,49 @@ static Errors errors_of(const char *target, int precision, int without) {
 
 static void long_sums(void **state) {
   static const char *const targets[] = {"sm_80", "sm_90a"};
-  const char *wrong;
-  int without = gpu_without("short_sums", &wrong);
   for (int precision = 1; precision <= 2; precision++)
     for (int target = 0; target < 2; target++) {
-      Errors sum = errors_of(targets[target], precision, 0), chain = errors_of(targets[target], precision, without);
+      Errors sum = errors_of(targets[target], precision, 64, 32, ""),
+             chain = errors_of(targets[target], precision, 64, 32, "short_sums");
       if (fabs(sum.mean) > 0x1p-25 || sum.most > 0x1p-21 || chain.most < 1.5 * sum.most)
         fail_msg("%s, %s: %g in the mean, %g at most; in one chain %g", targets[target],
                  precision == 2 ? "ieee" : "tf32x3", sum.mean, sum.most, chain.most);
     }
+}
+
+/* Large tiles of f32 in three products of warpgroups (gpu/split_dots.c). */
+static void sums_in_three_products(void **state) {
+  Errors split = errors_of("sm_90a", 1, 128, 64, ""), whole = errors_of("sm_90a", 1, 128, 64, "split_dots");
+  if (fabs(split.mean) > 0x1p-25 || split.most > 0x1p-21)
+    fail_msg("%g in the mean, %g at most; by mma %g", split.mean, split.most, whole.most);
+}
+
+/* What is no number, or infinite, is so as in one product; an infinity meets rests of both signs, and none. */
+static void infinities_in_three_products(void **state) {
+  enum { M = 128, N = 64, K = 32 };
+  DotCase c = dot_case(text, "sm_90a", 4, 3);
+  DotArg *a = dot_array(&c, DT_F32, M * K), *b = dot_array(&c, DT_F32, N * K);
+  const double odd[] = {1, -1, 0, 1 + 0x1p-20, -1 - 0x1p-12, 3, -0.1f, 0x1p100};
+  for (int i = 0; i < a->count; i++) dot_store(a, i, odd[i * 7 % 8]);
+  for (int i = 0; i < b->count; i++) dot_store(b, i, odd[(i * 5 + i / N) % 8]);
+  dot_store(a, 3 * K + 5, INFINITY), dot_store(a, 20 * K, -INFINITY), dot_store(a, 90 * K + 31, NAN);
+  dot_store(b, 7 * N + 9, -INFINITY), dot_store(b, 30 * N + 60, INFINITY);
+  const DotArg *out = dot_array(&c, DT_F32, M * N);
+  dot_int(&c, K), dot_int(&c, K), dot_int(&c, 1), dot_int(&c, N), dot_int(&c, 1);
+  dot_const(&c, M), dot_const(&c, N), dot_const(&c, 32), dot_const(&c, 1);
+  dot_run(&c, "infinities");
+  assert_true(dot_count(&c).wgmma > 0);
+  int infinite = 0;
+  for (int i = 0; i < M * N; i++) {
+    double want = 0, got = out->values[i];
+    for (int k = 0; k < K; k++) want += a->values[i / N * K + k] * b->values[k * N + i % N];
+    want = fabs(want) > FLT_MAX ? copysign(INFINITY, want) : want;
+    infinite += isinf(want);
+    if (isnan(want) ? !isnan(got) : isinf(want) ? got != want : !isfinite(got))
+      fail_msg("%d: %g, not %g", i, got, want);
+  }
+  assert_true(infinite > 100);
+  dot_free(&c);
 }
 
 /* ---- chains of products that are cut to tf32: what a tolerance counts ---- */
@@ -187,7 +226,8 @@ static void chains_of_products(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type), cmocka_unit_test(long_sums),
-                                     cmocka_unit_test(chains_of_products)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(loops_of_every_type), cmocka_unit_test(long_sums), cmocka_unit_test(sums_in_three_products),
+      cmocka_unit_test(infinities_in_three_products), cmocka_unit_test(chains_of_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
