@@ -381,6 +381,7 @@ bool sim_tensor(SimRun *r, const SimOp *o, const SimMask *m) {
 /* The part of a row that is in the array: from byte *begin of it to *end, at *at; empty: nothing. False after a fault.
  */
 static bool global_row(SimRun *r, const Copy *c, int row, bool write, char **at, int *begin, int *end) {
+  int whole = row;
   const GpuTensorMap *m = &c->map;
   int64_t size = dtype_bits(m->dtype) / 8, first = c->first[0], last = first + m->box[0];
   uint64_t address = m->base;
@@ -406,8 +407,9 @@ static bool global_row(SimRun *r, const Copy *c, int row, bool write, char **at,
                      "a copy by a tensor map %s %d bytes at address 0x%llx, which is no memory of "
                      "the kernel's",
                      write ? "writes" : "reads", *end - *begin, (ull)(uintptr_t)*at);
-  SimAccess a = {r, &o, c->thread, *end - *begin, (uint64_t)(uintptr_t)*at, write, false, false, true};
-  return write ? !r->global || sim_note_write(&a, *at, *at) : sim_note_read(&a);
+  bool adds = global.code == LANE_TENSOR_RED;
+  SimAccess a = {r, &o, c->thread, *end - *begin, (uint64_t)(uintptr_t)*at, write, adds, false, true};
+  return write ? !r->global || sim_note_write(&a, *at, c->data + whole * c->inner + *begin) : sim_note_read(&a);
 }
 
 static bool load_row(SimRun *r, Copy *c, int row) {

@@ -397,6 +397,53 @@ static void stores_need_their_waits(void **state) {
   assert_int_equal(n, 9);
 }
 
+/* What a thread stores and what another warp's copy brings to the same place are in no order without a barrier; where
+ * both add they need none. */
+static void copies_race_with_stores(void **state) {
+  static const struct {
+    const char *own, *copy;
+    bool barrier, races;
+  } all[] = {
+      {"st.b32 %out, %one {global}", "tensor_store", false, true},
+      {"st.b32 %out, %one {global}", "tensor_store", true, false},
+      {"st.b32 %out, %one {global}", "tensor_red", false, true},
+      {"atom.f32 %out, %one {global add relaxed gpu}", "tensor_red", false, false},
+      {"atom.f32 %out, %one {global add relaxed gpu}", "tensor_store", false, true},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    Context *cx = context_create();
+    const char *text = arena_printf(
+        cx->arena,
+        "kernel @k(%%out: b64 *f32, %%n: b32 i32, %%map: b64) warps=2 hidden=1 maps=1 {\n"
+        "  buffer \"tile\" bytes=2048 align=1024\n"
+        "  %%tid = special {tid.x} : b32\n  %%tile = shared {buffer=0} : b32\n"
+        "  %%c0 = const.b32 {0} : b32\n  %%c32 = const.b32 {32} : b32\n  %%c64 = const.b32 {64} : b32\n"
+        "  %%one = const.b32 {0x3f800000} : b32\n  %%two = const.b32 {0x40000000} : b32\n"
+        "  %%at = fma.s32 %%tid, %%c32, %%tile : b32\n"
+        "  %%first = setp.s32 %%tid, %%c0 {eq} : pred\n  %%other = setp.s32 %%tid, %%c32 {eq} : pred\n"
+        "  st.b32 %%at, %%two, %%two, %%two, %%two {shared buffer=0}\n"
+        "  st.b32 %%at, %%two, %%two, %%two, %%two {shared buffer=0 +16}\n"
+        "  fence_proxy\n  barrier\n"
+        "  if %%other do () {\n    %s\n    yield\n  } do () {\n    yield\n  }\n"
+        "  %s\n"
+        "  if %%first do () {\n    %s %%tile, %%map, %%c0, %%c0 {shared %sbuffer=0}\n"
+        "    bulk_commit\n    bulk_wait\n    yield\n  } do () {\n    yield\n  }\n}\n",
+        all[i].own, all[i].barrier ? "barrier" : "", all[i].copy, strcmp(all[i].copy, "tensor_red") ? "" : "add ");
+    Case c = parse(text);
+    LaneSimFault fault = {{0}};
+    bool seen = false;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+      float array[16 * 32] = {0};
+      Map128 map = map_of(array, 32, 16, 16, 0);
+      if (run(c.f, array, 16 * 32, array, 16 * 32, 0, &map, seed, &fault)) continue;
+      if (!all[i].races || !strstr(fault.message, "barrier")) fail_msg("number %zu: %s", i, fault.message);
+      seen = true;
+    }
+    if (seen != all[i].races) fail_msg("number %zu: nobody sees it", i);
+    context_destroy(c.cx), context_destroy(cx);
+  }
+}
+
 /* ---- what is said ------------------------------------------------------------------------------------------------ */
 
 #define KERNEL(warps, body) \
@@ -563,6 +610,7 @@ int main(void) {
       cmocka_unit_test(what_is_no_cluster),
       cmocka_unit_test(stores_leave_the_tile),
       cmocka_unit_test(stores_need_their_waits),
+      cmocka_unit_test(copies_race_with_stores),
       cmocka_unit_test(reads_are_forgotten_in_order),
       cmocka_unit_test(atomics_are_in_no_order),
       cmocka_unit_test(faults_say_what_is_wrong),

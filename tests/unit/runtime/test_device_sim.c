@@ -277,7 +277,7 @@ static void test_added_boxes(void **state) {
       "    m, j, i = tl.arange(0, 64)[:, None], tl.arange(0, 32)[None, :], tl.arange(0, 32)\n"
       "    for at in range(0, n, 32):\n"
       "        x = tl.load(a + m * 128 + (at + i)[None, :], mask=(at + i)[None, :] < n, other=0.0)\n"
-      "        y = tl.load(b + (at + i)[:, None] * 32 + j)\n"
+      "        y = tl.load(b + (at + i)[:, None] * 32 + j, mask=(at + i)[:, None] < n, other=0.0)\n"
       "        tl.atomic_add(out + m * 32 + j, tl.dot(x, y))\n";
   enum { ROWS = 64, COLUMNS = 32, K = 128, PROGRAMS = 64 };
   nereid_device *d = NULL;
