@@ -22,7 +22,8 @@
  * its first does not wait for memory before it asks for the second's.
  *
  * What is read ahead stays in registers for an iteration, twice while the next comes in: it may take what the values
- * that the loop carries leave of a thread's, GpuBudgets.prefetched at most; where that is not enough for all, nothing
+ * that the loop carries leave of a thread's, GpuBudgets.prefetched at most. At an iteration's end what came before is
+ * used up: there it may take all that is left. Where that is not enough for all, nothing
  * is read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie
  * idle for all the iterations of those.
  */
@@ -99,18 +100,28 @@ static bool holds(const Block *b, OpCode code) {
   return false;
 }
 
-static bool is_of_body(const void *p, const Value *v) { return in_body(p, v); }
+/* Whether v is made of a product's sums, this iteration's or those that the one before left: such stay in registers. */
+static bool is_of_sums(const Prefetch *p, const Value *v, int *left) {
+  stack_guard();
+  if (!in_body(p, v) || --*left < 0) return false;
+  if (!v->def) return v->index && is_of_sums(p, yielded(p, v), left);
+  if (v->def->code == OP_DOT || v->def->code == OP_DOT_WAIT) return true;
+  for (int i = 0; i < v->def->in_count && op_is_elementwise(v->def); i++)
+    if (is_of_sums(p, v->def->in[i], left)) return true;
+  return false;
+}
 
 /* Whether threads write operand k of a product, for warpgroups, in this iteration. */
 static bool writes_operand(const Prefetch *p, const Op *dot, int k) {
   const Value *v = loop_untransposed(dot->in[k]);
-  return in_body(p, v) && v->def && v->def->code != OP_RING_READ && (k || !loop_is_of_dot(dot->in[k], is_of_body, p));
+  int left = MAX_COPIED;
+  return in_body(p, v) && v->def && v->def->code != OP_RING_READ && (k || !is_of_sums(p, dot->in[k], &left));
 }
 
-/* Before what the next iteration's loads are issued. */
-static Op *place_of(const Prefetch *p, const GpuOptions *o, Op *first_load) {
-  Op *place = holds(p->body, OP_SCOPE) ? first_load : p->body->first; /* regions that are marked keep their loads */
-  if (place == first_load || !gpu_has_wgmma(o) || gpu_leaves_out(o, "late_prefetch")) return place;
+/* What stands after the last product with a fence; NULL: there is none. */
+static Op *after_fences(const Prefetch *p, const GpuOptions *o) {
+  Op *place = NULL;
+  if (holds(p->body, OP_SCOPE) || !gpu_has_wgmma(o) || gpu_leaves_out(o, "late_prefetch")) return NULL;
   for (Op *op = p->body->first; op; op = op->next)
     for (int k = 0; k < 2 && op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps); k++)
       if (writes_operand(p, op, k)) place = op->next;
@@ -185,21 +196,25 @@ static int64_t registers_loaded(const Func *f, const Op *load) {
 
 /* What is left for tiles that come an iteration early. A product wants its operands' parts beside the accumulator,
  * which may be another than what the loop carries, and addresses of what is loaded for it. */
-static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop) {
+static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop, bool late) {
   const Block *body = loop->body[0];
-  int64_t taken = holds(body, OP_DOT) ? most->beside_prefetched_dot : most->beside_prefetched, other = 0;
+  int64_t taken = late                  ? most->beside_sums
+                  : holds(body, OP_DOT) ? most->beside_prefetched_dot
+                                        : most->beside_prefetched,
+          other = 0;
   for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
   for (const Op *op = body->first; op; op = op->next) {
     if (op->code != OP_DOT || value_replacement(op->in[2])->block == body) continue;
     int64_t sum = registers_of(f, op->out[0], false);
     if (sum > other) other = sum;
   }
-  int64_t budget = (gpu_thread_registers(f->num_warps) - taken - other) / 2;
-  return budget < most->prefetched ? budget : most->prefetched;
+  int64_t budget = gpu_thread_registers(f->num_warps) - taken - other;
+  if (late) return budget;
+  return budget / 2 < most->prefetched ? budget / 2 : most->prefetched;
 }
 
 bool prefetch_holds(const Func *f, const GpuOptions *o, const Op *loop, Op *const *loads, int n) {
-  int64_t budget = budget_in(f, o->target->budgets, loop);
+  int64_t budget = budget_in(f, o->target->budgets, loop, false);
   for (int i = 0; i < n; i++) budget -= registers_loaded(f, loads[i]);
   return budget >= 0;
 }
@@ -231,13 +246,15 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   if (stages == 1 || !has_exchange(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
   if (!disjoint_stores(f, body, &p.stores)) return;
-  int64_t budget = budget_in(f, o->target->budgets, loop);
+  Op *late = after_fences(&p, o);
+  int64_t budget = budget_in(f, o->target->budgets, loop, late != NULL);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
     if (is_wanted(&p, op, &budget)) vec_push(f->cx->arena, &loads, op);
   if (!loads.n || budget < 0) return;
   for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
-  p.ahead = (Builder){.func = f, .block = body, .before = place_of(&p, o, loads.at[0]), .span = loop->span};
+  Op *place = late ? late : holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* regions that are marked keep theirs */
+  p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
   p.twice = runs_twice(loop) && !holds(body, OP_SCOPE);
   if (p.twice) p.ahead = p.before;

@@ -282,10 +282,10 @@ static void commit_operand(Chooser *c, const Op *dot, int k) {
   const Layout *l = is_open(c, v) ? layout_for_operand(c, dot, k) : NULL;
   if (!l) return;
   commit(c, v, l);
-  for (int i = 0; i < c->queue.n; i++) { /* loads stay wide: what is turned is their result */
-    Value *x = c->queue.at[i];
-    const Anchor *k = x->def ? x->def->note : NULL;
-    if (k && x->def->code == OP_LOAD) c->node[x->id].want = k->best;
+  for (int i = 0; i < c->queue.n; i++) { /* loads stay wide, and what loops carry of them: it is turned at its use */
+    const Op *load = layout_load_of(c->queue.at[i]);
+    const Anchor *k = load ? load->note : NULL;
+    if (k) c->node[c->queue.at[i]->id].want = k->best;
   }
 }
 

@@ -97,6 +97,7 @@ const Layout *layout_for_dot(Chooser *c, const Op *dot); /* of the accumulator *
 /* Of an operand that threads hold or write; NULL: any. Warpgroups take f32 along k alone: what comes from memory across
  * is turned while it is narrow, before arithmetic widens it. The first operand then stays in registers. */
 const Layout *layout_for_operand(Chooser *c, const Op *dot, int k);
+const Op *layout_load_of(const Value *v);
 
 /* ---- assign.c ---------------------------------------------------------------------------------------------------- */
 void assign_layouts(Chooser *c);

@@ -208,9 +208,24 @@ const Layout *layout_for_tmem(Context *cx, const Type *acc, int num_warps) {
   return layout_make(cx, &l);
 }
 
-/* The dim along which what op reads lies side by side in memory; -1: it reads none. */
-static int inner_of(const Chooser *c, const Op *op) {
+/* The load that v, or the first of those that a loop carries in v, comes from; NULL: it is made otherwise. */
+const Op *layout_load_of(const Value *v) {
+  for (;;) {
+    const Op *loop = v->def ? v->def : v->block->parent;
+    int carried = v->index - 1;
+    if (v->def && v->def->code == OP_FOR)
+      for (carried = 0; v->def->out[carried] != v;) carried++;
+    else if (v->def) return v->def->code == OP_LOAD ? v->def : NULL;
+    if (!loop || loop->code != OP_FOR || carried < 0) return NULL;
+    v = loop->in[3 + carried];
+  }
+}
+
+/* The dim along which what makes v reads lies side by side in memory; -1: it reads none. */
+static int inner_of(const Chooser *c, const Value *v) {
+  const Op *op = layout_load_of(v);
   int inner = -1;
+  if (!op && !(op = v->def)) return inner;
   if (op->code == OP_RING_READ) return (int)op->in[0]->def->inner;
   if (op->code == OP_RING_LOAD) op = layout_ring_user(c->f, op->in[0], OP_RING_COPY);
   else if (op->code != OP_LOAD) return inner;
@@ -223,17 +238,17 @@ static bool comes_across(const Chooser *c, const Op *dot, int k) {
   const Value *v = dot->in[k];
   int along = !k; /* dims */
   for (; v->def && v->def->code == OP_TRANS; v = v->def->in[0]) along = (int)v->def->dims[along];
-  int inner = v->def ? inner_of(c, v->def) : -1;
+  int inner = inner_of(c, v);
   return inner >= 0 && inner != along;
 }
 
 /* Whether what v is made of, element by element, comes so. */
 static bool is_made_across(const Chooser *c, const Value *v, int along, int *left) {
   stack_guard();
-  if (!v->def || v->type->rank != 2 || --*left < 0) return false;
+  if (v->type->rank != 2 || --*left < 0) return false;
+  int inner = inner_of(c, v);
+  if (inner >= 0 || !v->def) return inner >= 0 && inner != along;
   if (v->def->code == OP_TRANS) return is_made_across(c, v->def->in[0], (int)v->def->dims[along], left);
-  int inner = inner_of(c, v->def);
-  if (inner >= 0) return inner != along;
   for (int i = 0; i < v->def->in_count && op_is_elementwise(v->def); i++)
     if (is_made_across(c, v->def->in[i], along, left)) return true;
   return false;
