@@ -298,6 +298,7 @@ static Object *conversion(Reader *r, const char *name, const Args *a) {
     if (!strcmp(name, part_names[k])) return part(r, a->at[0], k);
   if (!strcmp(name, "is_complex")) return object_bool(r, is_complex(a->at[0]));
   if (!strcmp(name, "view_as_real")) return pair_of(r, a->span, a->at[0]);
+  if (!strcmp(name, "pairs")) return object_tensor(r, complex_pairs(r, a->span, a->at[0])); /* which nobody writes */
   if (strcmp(name, "view_as_complex")) return NULL;
   if (a->at[0]->kind != O_TENSOR) read_fail(r, a->span, "view_as_complex of %s", object_describe(r, a->at[0]));
   return complex_of_pairs(r, a->span, a->at[0]);

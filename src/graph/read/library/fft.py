@@ -3,22 +3,36 @@
 # n2, which may be cut again; the result is read down the columns. Roots are computed in float64. So a transform is as
 # many matrix products as n has factors, and roots, padding, scales and order are in their kernels. A prime above
 # MOST_DIRECT is a convolution with squares' roots (Bluestein), of a length that has factors.
+#
+# Complex numbers are pairs, [.., n, 2], as they lie in memory: rows of 2 n numbers, of which a matrix [2 n, 2 m] makes
+# rows of 2 m. `ins` and `outs` count parts: of a real signal it is one, and there is no last dim.
 
 
 MOST_FACTOR, MOST_DIRECT = 32, 128
 
 
-# e^(2 pi i turns / n), for integers
-def root_of_unity(turns, n, kind):
-    angle = prim.convert(turns, torch.float64) * (2 * math.pi / n)
-    return prim.complex(prim.convert(prim.cos(angle), kind), prim.convert(prim.sin(angle), kind))
+def is_imaginary(parts): return prim.iota(parts, 0, 1, torch.int64) == 1
 
 
-# [n, m]: of the transform of n numbers, the first m results
-def transform_matrix(n, m, sign, kind):
-    j, k = prim.reshape(prim.iota(n, 0, 1, torch.int64), [n, 1]), prim.iota(m, 0, 1, torch.int64)
-    w = root_of_unity(remainder(j * k, n), n, kind)
-    return w if sign > 0 else conj(w)
+# [ins n, outs m]: of the transform of n numbers, the first m results
+def transform_matrix(n, m, sign, kind, ins, outs):
+    row, column = prim.reshape(prim.iota(ins * n, 0, 1, torch.int64), [-1, 1]), prim.iota(outs * m, 0, 1, torch.int64)
+    angle = prim.convert(remainder((row // ins) * (column // outs), n), torch.float64) * (2 * math.pi / n)
+    from_part, part = remainder(row, ins), remainder(column, outs)
+    sine = prim.sin(angle) * sign
+    return prim.convert(prim.where(from_part == part, prim.cos(angle), prim.where(from_part < part, sine, -sine)), kind)
+
+
+# Pairs [.., n1, n2, 2], of which that at j, k is multiplied by e^(sign 2 pi i j k / n).
+def rotated(x, n, sign):
+    j, k = prim.iota(x.shape[-3], 0, 1, torch.int64), prim.iota(x.shape[-2], 0, 1, torch.int64)
+    angle = prim.convert(prim.reshape(j, [-1, 1, 1]) * prim.reshape(k, [-1, 1]), torch.float64) * (2 * math.pi / n)
+    sine = prim.sin(angle) * sign
+    sine = prim.where(is_imaginary(2), sine, -sine)
+    return x * prim.convert(prim.cos(angle), x.dtype) + prim.flip(x, -1) * prim.convert(sine, x.dtype)
+
+
+def conjugate(x): return prim.where(is_imaginary(2), -x, x)
 
 
 # The factor by which n is cut: near n^(1/steps), for as few steps as factors up to MOST_FACTOR allow; 1: there is none.
@@ -32,64 +46,88 @@ def factor_of(n):
 
 
 def abs_of(x): return x if x >= 0 else -x
+def part_dim(parts): return [2] if parts == 2 else []
 
 
-# x along its last dim: the first m results, of which the imaginary parts may not be wanted.
-def transform(x, sign, m, real=False):
-    n, kind = x.shape[-1], prim.real(x).dtype
+def known_length(n):
     if not isinstance(n, int):
         prim.fail("a Fourier transform of a length that is a symbol is not supported")
-    if n == 1:
-        return prim.real(x) if real else prim.complex(prim.real(x), prim.imag(x))
+    return n
+
+
+# The first m results; with outs == 1 their real parts.
+def transform(x, sign, m, ins, outs):
+    n, lead = known_length(x.shape[-ins]), list(x.shape[:-ins])
     n1 = factor_of(n) if n > MOST_FACTOR else n
     if n1 == 1 and n > MOST_DIRECT:
-        return chirped(x, sign, m, real)
+        return chirped(x, sign, m, ins, outs)
     if n1 == 1 or n1 == n:
-        return times_matrix(x, transform_matrix(n, m, sign, kind), real)
-    n2, lead = n // n1, list(x.shape[:-1])
-    y = swapped(times_matrix(swapped(prim.reshape(x, lead + [n1, n2])), transform_matrix(n1, n1, sign, kind), False))
-    j, k = prim.iota(n2, 0, 1, torch.int64), prim.reshape(prim.iota(n1, 0, 1, torch.int64), [n1, 1])
-    w = root_of_unity(j * k, n, kind)
-    z = transform(y * (w if sign > 0 else conj(w)), sign, (m + n1 - 1) // n1, real)
-    return prim.slice(prim.reshape(swapped(z), lead + [n1 * z.shape[-1]]), -1, 0, m, 1)
+        return times_matrix(x, transform_matrix(n, m, sign, x.dtype, ins, outs), ins, outs)
+    n2 = n // n1
+    y = columns_transformed(prim.reshape(x, lead + [n1, n2] + part_dim(ins)), sign, n, ins)
+    z = swapped(transform(y, sign, (m + n1 - 1) // n1, 2, outs), outs)
+    return prim.slice(prim.reshape(z, lead + [-1] + part_dim(outs)), -outs, 0, m, 1)
 
 
-def swapped(x): return transpose(x, -2, -1)
+# The first of two steps, of n1 rows of some of the n / n1 columns.
+def columns_transformed(x, sign, n, ins):
+    n1 = x.shape[-1 - ins]
+    y = times_matrix(swapped(x, ins), transform_matrix(n1, n1, sign, x.dtype, ins, 2), ins, 2)
+    return rotated(swapped(y, 2), n, sign)
 
 
-# One product of reals: both parts as columns more, and of a complex x as terms more.
-def times_matrix(x, w, real):
-    lead, n, m = list(x.shape[:-1]), w.shape[0], w.shape[1]
-    if prim.is_complex(x):
-        rows = prim.concat([x.real, x.imag], -1)
-        columns = prim.concat([w.real, -w.imag], 0)
-        columns = columns if real else prim.concat([columns, prim.concat([w.imag, w.real], 0)], 1)
-    else:
-        rows, columns = x, w.real if real else prim.concat([w.real, w.imag], 1)
-    y = prim.reshape(prim.dot(prim.reshape(rows, [-1, rows.shape[-1]]), columns), lead + [columns.shape[1]])
-    return y if real else prim.complex(prim.slice(y, -1, 0, m, 1), prim.slice(y, -1, m, 2 * m, 1))
+# Rows and columns, which have parts in a last dim.
+def swapped(x, parts): return transpose(x, -1 - parts, -parts)
+
+
+def times_matrix(x, w, ins, outs):
+    lead = list(x.shape[:-ins])
+    y = prim.dot(prim.reshape(x, [-1, w.shape[0]]), w)
+    return prim.reshape(y, lead + [w.shape[1] // outs] + part_dim(outs))
 
 
 # w^(jk) = w^(j^2 / 2) w^(k^2 / 2) w^(-(k - j)^2 / 2)
-def chirped(x, sign, m, real):
-    n, kind, size = x.shape[-1], prim.real(x).dtype, 1
+def chirped(x, sign, m, ins, outs):
+    n, kind, size = x.shape[-ins], x.dtype, 1
     while size < n + m - 1:
         size = size * 2
     at = prim.iota(size, 0, 1, torch.int64)
     back = prim.where(at < m, at, size - at)  # k - j, or how far it is below 0
     other = conj(half_squares(back, n, sign, torch.float64))
     other = prim.where((at < m) | (back < n), other, 0)
-    other = transform(other, -1, size)
+    other = complex_transform(other, -1, size)
     other = prim.complex(prim.convert(other.real / size, kind), prim.convert(other.imag / size, kind))
-    x = x * half_squares(prim.iota(n, 0, 1, torch.int64), n, sign, kind)
-    x = transform(constant_pad_nd(x, [0, size - n]), -1, size) * other
-    x = transform(x, 1, m) * half_squares(prim.iota(m, 0, 1, torch.int64), n, sign, kind)
-    return x.real if real else x
+    x = (x if ins == 1 else prim.view_as_complex(x)) * half_squares(prim.iota(n, 0, 1, torch.int64), n, sign, kind)
+    x = complex_transform(constant_pad_nd(x, [0, size - n]), -1, size) * other
+    x = complex_transform(x, 1, m) * half_squares(prim.iota(m, 0, 1, torch.int64), n, sign, kind)
+    return x.real if outs == 1 else prim.pairs(x)
+
+
+def complex_transform(x, sign, m): return prim.view_as_complex(transform(prim.pairs(x), sign, m, 2, 2))
 
 
 def half_squares(j, n, sign, kind):
-    w = root_of_unity(remainder(j * j, 2 * n), 2 * n, kind)
-    return w if sign > 0 else conj(w)
+    angle = prim.convert(remainder(j * j, 2 * n), torch.float64) * (math.pi / n)
+    return prim.complex(prim.convert(prim.cos(angle), kind), prim.convert(prim.sin(angle) * sign, kind))
+
+
+# To n real numbers, from half of their transform: the other half is its conjugate, as it is after the first step for
+# each row, so that of n2 columns half are enough, too. In the last step each but the first counts twice, which is the
+# same as its conjugate's. Imaginary parts of what is its own conjugate's are left out.
+def real_transform(x, sign, n):
+    h, lead = known_length(n) // 2, list(x.shape[:-2])
+    n1 = factor_of(n) if n > MOST_FACTOR else n
+    if n1 == n or (n1 == 1 and n <= MOST_DIRECT):
+        k = prim.reshape(prim.iota(2 * (h + 1), 0, 1, torch.int64), [-1, 1]) // 2
+        w = prim.slice(transform_matrix(n, n, sign, x.dtype, 2, 1), 0, 0, 2 * (h + 1), 1)
+        return times_matrix(x, prim.where((k == 0) | (k == n - h), w, w + w), 2, 1)
+    rest = prim.slice(x, -2, 1, (n + 1) // 2, 1)
+    x = prim.concat([x, conjugate(prim.flip(rest, -2))], -2)
+    if n1 == 1:
+        return transform(x, sign, n, 2, 1)
+    n2 = n // n1
+    y = columns_transformed(prim.slice(prim.reshape(x, lead + [n1, n2, 2]), -2, 0, n2 // 2 + 1, 1), sign, n, 2)
+    return prim.reshape(swapped(real_transform(y, sign, n2), 1), lead + [n])
 
 
 # ---- along dims ----
@@ -121,13 +159,24 @@ def fft_sized(x, d, n):
     return constant_pad_nd(x, [0, 0] * (x.ndim - 1 - d) + [0, n - x.shape[d]])
 
 
-def along_dim(x, d, f): return movedim(f(movedim(x, d, -1)), -1, d)
+# f takes what lies along d, [.., n] or pairs [.., n, 2], and gives such with `outs` parts.
+def along_dim(x, d, size, scale, outs, f):
+    x = fft_input(x)
+    ins = 2 if prim.is_complex(x) else 1
+    x = fft_sized(prim.pairs(x) if ins == 2 else x, d, size)
+    y = movedim(scaled(f(movedim(x, d, -ins), ins), scale), -outs, d)
+    y = prim.detach(y, y)  # has memory of its own
+    return y if outs == 1 else prim.view_as_complex(y)
+
+
+def transform_along(x, d, n, m, scale, sign):
+    return along_dim(x, d, n, scale, 2, lambda x, ins: transform(x, sign, m, ins, 2))
 
 
 def fft_along(x, n, dim, norm, sign, inverse):
     d = dim_of(x, dim)
-    x = fft_sized(fft_input(x), d, n)
-    return along_dim(x, d, lambda x: scaled(transform(x, sign, x.shape[-1]), fft_scale(norm, x.shape[-1], inverse)))
+    n = x.shape[d] if n is None else n
+    return transform_along(x, d, n, n, fft_scale(norm, n, inverse), sign)
 
 
 # Of a real signal the first half.
@@ -135,26 +184,19 @@ def half_along(x, n, dim, norm, sign, inverse):
     if prim.is_complex(x):
         prim.fail("rfft and ihfft take real numbers; fft and ifft take complex ones")
     d = dim_of(x, dim)
-    x = fft_sized(fft_input(x), d, n)
-    return along_dim(x, d, lambda x: scaled(transform(x, sign, x.shape[-1] // 2 + 1), fft_scale(norm, x.shape[-1], inverse)))
+    n = x.shape[d] if n is None else n
+    return transform_along(x, d, n, n // 2 + 1, fft_scale(norm, n, inverse), sign)
 
 
-# To a real signal: each but the first, and the middle one, counts twice, which is the same as its conjugate's.
 def real_along(x, n, dim, norm, sign, inverse):
     d = dim_of(x, dim)
     n = 2 * (x.shape[d] - 1) if n is None else n
-    x = fft_sized(fft_input(x), d, n // 2 + 1)
-    return along_dim(x, d, lambda x: scaled(real_transform(x, sign, n), fft_scale(norm, n, inverse)))
+    return real_of_length(x, d, n, fft_scale(norm, n, inverse), sign)
 
 
-def real_transform(x, sign, n):
-    if n > MOST_FACTOR and (n > MOST_DIRECT or factor_of(n) > 1):
-        rest = prim.slice(x, -1, 1, (n + 1) // 2, 1)
-        return transform(prim.concat([x, conj(prim.flip(rest, -1))], -1) if n > 2 else x, sign, n, True)
-    k = prim.iota(n // 2 + 1, 0, 1, torch.int64)
-    twice = prim.convert(prim.where((k == 0) | (2 * k == n), 1, 2), prim.real(x).dtype)
-    w = transform_matrix(n, n, sign, prim.real(x).dtype)
-    return times_matrix(x, prim.slice(w, 0, 0, n // 2 + 1, 1) * prim.reshape(twice, [-1, 1]), True)
+def real_of_length(x, d, n, scale, sign):
+    x = x if prim.is_complex(x) else prim.complex(fft_input(x), 0)
+    return along_dim(x, d, n // 2 + 1, scale, 1, lambda x, ins: real_transform(x, sign, n))
 
 
 def fft_fft(x, n=None, dim=-1, norm=None): return fft_along(x, n, dim, norm, -1, False)
@@ -230,17 +272,18 @@ def aten_scale(n, normalization): return [1, 1 / math.sqrt(n), 1 / n][normalizat
 
 def aten__fft_c2c(x, dim, normalization, forward):
     for d in dim:
-        x = along_dim(x, dim_of(x, d), lambda x: scaled(transform(x, -1 if forward else 1, x.shape[-1]), aten_scale(x.shape[-1], normalization)))
+        n = x.shape[d]
+        x = transform_along(x, dim_of(x, d), n, n, aten_scale(n, normalization), -1 if forward else 1)
     return x
 
 
 def aten__fft_r2c(x, dim, normalization, onesided):
     d = dim_of(x, dim[-1])
     n = x.shape[d]
-    y = along_dim(x, d, lambda x: scaled(transform(x, -1, n // 2 + 1 if onesided else n), aten_scale(n, normalization)))
+    y = transform_along(x, d, n, n // 2 + 1 if onesided else n, aten_scale(n, normalization), -1)
     return aten__fft_c2c(y, dim[:-1], normalization, True)
 
 
 def aten__fft_c2r(x, dim, normalization, last_dim_size):
     x = aten__fft_c2c(x, dim[:-1], normalization, False)
-    return along_dim(x, dim_of(x, dim[-1]), lambda x: scaled(real_transform(x, 1, last_dim_size), aten_scale(last_dim_size, normalization)))
+    return real_of_length(x, dim_of(x, dim[-1]), last_dim_size, aten_scale(last_dim_size, normalization), 1)
