@@ -20,18 +20,9 @@
  *             r = start + tl.arange(0, R)[None, :] */
 #include "fuse/fuse.h"
 
-/* Elements of a program; of a block of a longer row with one sum, with more; and of a warp.
+/* Elements of a program, and of a block of a longer row with several sums; of one with one sum; and of a warp.
  * Programs that keep a processor busy. */
-enum {
-  TILE = 4096,
-  BLOCK = 16384,
-  SMALL_BLOCK = 8192,
-  WARP = 1024,
-  PROGRAMS = 512,
-  PART = 2048,
-  LEAST_PART = 16,
-  LEAST_PARTED = 256
-};
+enum { TILE = 4096, BLOCK = 16384, WARP = 1024, PROGRAMS = 512, PART = 2048, LEAST_PART = 16, LEAST_PARTED = 256 };
 
 typedef struct Rows {
   Writer *w;
@@ -386,7 +377,9 @@ static void choose_blocks(Rows *k) {
   int sums = 0;
   for (int i = 0; i < k->group->n; i++)
     sums += k->group->roots[i]->op == GRAPH_REDUCE && k->group->roots[i]->kind != REDUCE_MAX;
-  k->r_block = k->held ? power_above(n) : inner ? (sums > 1 ? SMALL_BLOCK : BLOCK) : 64;
+  k->r_block = k->held ? power_above(n) : inner ? (sums > 1 ? TILE : BLOCK) : 64;
+  if (!k->held && inner && sums > 1 && k->w->plan->target.kind == TARGET_GPU)
+    k->num_warps = 8; /* 16 places a thread: the sums are in registers, with what they are made of */
   if (!known) k->r_block = inner ? 2048 : 64;
   if (!k->held && inner && k->w->plan->target.kind == TARGET_CPU)
     k->r_block = PART; /* its sums stay in the first cache */

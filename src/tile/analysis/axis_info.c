@@ -478,9 +478,11 @@ static bool weaken(Walker *w, Value *v, const Value *other) {
 
 static AxisInfo of_counter(const Op *op) {
   AxisInfo low = axis_info_of(op->in[0]), step = axis_info_of(op->in[2]), f = unknown(op->in[0]->type);
-  int64_t by;
+  int64_t by, end;
   bool down = value_is_const(op->in[2], &by) && by < 0;
   AxisInfo high = axis_info_of(op->in[1]);
+  if (down && value_is_const(op->in[1], &end) && end == -1) /* it stays above */
+    high.non_negative = (int)most(low.non_negative, SIGN_KNOWN);
   f.divisible[0] = least(low.divisible[0], step.divisible[0]);
   at_least(&f, down ? high.non_negative : low.non_negative);
   return f;
