@@ -534,6 +534,9 @@ typedef struct nereid_options {
    * whoever waits for the GPU gets it, and the context is of no use after it. nereid_synchronize still says what
    * failed. Else the program that failed ends, others go on, and only Nereid knows. */
   bool trap_asserts;
+  /* sim, cuda: of what has no element (a scalar, or a prefix alone) device_print says a line for each thread of the
+   * program, as under Triton; else one */
+  bool print_threads;
 } nereid_options;
 
 /* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device

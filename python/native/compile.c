@@ -66,6 +66,7 @@ static bool read_options(PyObject *d, nereid_options *o) {
               {"launch_cooperative_grid", NULL, &o->cooperative_grid}};
   *o = (nereid_options){.size = sizeof *o,
                         .print = print_line,
+                        .print_threads = setting(SETTING_PRINT_THREADS) != NULL,
                         .no_autotune = true,
                         .trap_asserts = true, /* the context is PyTorch's, too */
                         .warn = setting(SETTING_WARN) ? warn : NULL};

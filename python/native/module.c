@@ -6,8 +6,9 @@
 
 static PyObject *settings[SETTING_COUNT];
 static const char *const setting_names[SETTING_COUNT] = {
-    "error",  "dtype",      "tensor",      "parameter", "is_cuda", "dtype_of", "data_ptr", "constexpr", "descriptor",
-    "device", "cuda_index", "cuda_stream", "print",     "warn",    "memory",   "ask",      "describe",  "value"};
+    "error",     "dtype",      "tensor",   "parameter",  "is_cuda",      "dtype_of", "data_ptr",
+    "constexpr", "descriptor", "device",   "cuda_index", "cuda_stream",  "print",    "warn",
+    "memory",    "ask",        "describe", "value",      "print_threads"};
 PyObject *str_data_ptr, *str_dtype, *str_is_cuda, *str_is_cpu, *str_value, *str_device, *str_type;
 
 PyObject *setting(enum Setting s) { return settings[s]; }

@@ -29,24 +29,25 @@
 PyObject *raise_error(nereid_error *error);
 /* What Python code has set by `_native.configure(name=value)`; borrowed, NULL when it is not set. */
 enum Setting {
-  SETTING_ERROR,       /* f(status, kind, message, text, places, resource, required, limit): what to raise */
-  SETTING_DTYPE,       /* f(dtype object) -> a nereid_dtype, or raises */
-  SETTING_TENSOR,      /* the type torch.Tensor, and */
-  SETTING_PARAMETER,   /* torch.nn.Parameter, once torch is loaded */
-  SETTING_IS_CUDA,     /* descriptors of torch.Tensor's is_cuda */
-  SETTING_DTYPE_OF,    /* and dtype; */
-  SETTING_DATA_PTR,    /* its method data_ptr */
-  SETTING_CONSTEXPR,   /* the class of constexpr values */
-  SETTING_DESCRIPTOR,  /* the class of tensor descriptors */
-  SETTING_DEVICE,      /* f(kind, index) -> the Device for arrays that are there; kind 0: the host, 1: CUDA */
-  SETTING_CUDA_INDEX,  /* f() -> the current CUDA device */
-  SETTING_CUDA_STREAM, /* f(index) -> the current stream of it, an integer */
-  SETTING_PRINT,       /* f(line) */
-  SETTING_WARN,        /* f(message, file, line) */
-  SETTING_MEMORY,      /* f(arguments): [(address, bytes)] of their arrays, which do not overlap */
-  SETTING_ASK,         /* f(module, what, object, name) -> the object; NotImplemented: there is none */
-  SETTING_DESCRIBE,    /* f(object) -> what it is: see names.c */
-  SETTING_VALUE,       /* f(kind, text, object, items): a kernel's constant as a Python object */
+  SETTING_ERROR,         /* f(status, kind, message, text, places, resource, required, limit): what to raise */
+  SETTING_DTYPE,         /* f(dtype object) -> a nereid_dtype, or raises */
+  SETTING_TENSOR,        /* the type torch.Tensor, and */
+  SETTING_PARAMETER,     /* torch.nn.Parameter, once torch is loaded */
+  SETTING_IS_CUDA,       /* descriptors of torch.Tensor's is_cuda */
+  SETTING_DTYPE_OF,      /* and dtype; */
+  SETTING_DATA_PTR,      /* its method data_ptr */
+  SETTING_CONSTEXPR,     /* the class of constexpr values */
+  SETTING_DESCRIPTOR,    /* the class of tensor descriptors */
+  SETTING_DEVICE,        /* f(kind, index) -> the Device for arrays that are there; kind 0: the host, 1: CUDA */
+  SETTING_CUDA_INDEX,    /* f() -> the current CUDA device */
+  SETTING_CUDA_STREAM,   /* f(index) -> the current stream of it, an integer */
+  SETTING_PRINT,         /* f(line) */
+  SETTING_WARN,          /* f(message, file, line) */
+  SETTING_MEMORY,        /* f(arguments): [(address, bytes)] of their arrays, which do not overlap */
+  SETTING_ASK,           /* f(module, what, object, name) -> the object; NotImplemented: there is none */
+  SETTING_DESCRIBE,      /* f(object) -> what it is: see names.c */
+  SETTING_VALUE,         /* f(kind, text, object, items): a kernel's constant as a Python object */
+  SETTING_PRINT_THREADS, /* not NULL: nereid_options.print_threads */
   SETTING_COUNT
 };
 PyObject *setting(enum Setting s);

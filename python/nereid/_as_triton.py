@@ -5,6 +5,8 @@ import importlib.machinery
 import importlib.util
 import sys
 
+from . import _native
+
 OURS = "nereid.triton"
 
 
@@ -68,4 +70,5 @@ def install():
     if other is not None and getattr(other, "__name__", "") != OURS:
         raise ImportError(f"another package is loaded as triton already ({getattr(other, '__file__', other)}): call "
                           "nereid.use_as_triton() before it is imported")
+    _native.configure("print_threads", True)
     sys.meta_path.insert(0, _Finder())

@@ -138,9 +138,11 @@ static void emit(Buf *b, const nereid_options *o) {
   else fprintf(stderr, "%s\n", b->at);
 }
 
-/* The lines of the records [r, r + n), which are of one statement's turn: operand by operand. */
-static void print_turn(Buf *b, const Record *r, size_t n, const nereid_options *o) {
+/* The lines of the records [r, r + n), which are of one statement's turn: operand by operand. A record of no element is
+ * left by one of `threads` threads for all of them. */
+static void print_turn(Buf *b, const Record *r, size_t n, int threads, const nereid_options *o) {
   const DiagSite *site = r->site;
+  if (!o->print_threads || threads < 1) threads = 1;
   for (int k = 0; k < (site->value_count ? site->value_count : 1); k++)
     for (size_t i = 0; i < n; i++) {
       b->n = 0;
@@ -152,7 +154,8 @@ static void print_turn(Buf *b, const Record *r, size_t n, const nereid_options *
       buf_puts(b, site->text);
       if (site->value_count > 1) buf_printf(b, "(operand %d) ", k);
       if (site->value_count) put_value(b, &site->types[k], r[i].words + 4 + 2 * k, site->hex);
-      emit(b, o);
+      bool has_element = site->value_count && site->types[k].rank;
+      for (int t = 0; t < (has_element ? 1 : threads); t++) emit(b, o);
       if (!site->value_count) break; /* without operands it is one line */
     }
 }
@@ -193,7 +196,7 @@ nereid_status diag_report(const DiagSites *s, const GpuDiag *d, const char *kern
   const Record *failed = NULL;
   for (size_t i = 0, k; i < n; i = k) {
     for (k = i + 1; k < n && same(&r[k], &r[i]) && r[k].turn == r[i].turn;) k++;
-    if (!r[i].site->is_assert) print_turn(&b, r + i, k - i, o);
+    if (!r[i].site->is_assert) print_turn(&b, r + i, k - i, s->threads, o);
     else if (!failed) failed = &r[i];
   }
   if (d->used > d->capacity) {

@@ -308,6 +308,7 @@ typedef struct DiagSite {
 } DiagSite;
 typedef struct DiagSites {
   int count;
+  int threads; /* of the kernel */
   DiagSite site[];
 } DiagSites;
 void diag_sites_free(DiagSites *s);

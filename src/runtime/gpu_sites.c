@@ -27,6 +27,7 @@ bool diag_sites_keep(const LaneFunc *f, DiagSites **out) {
   if (!f->sites.n) return true;
   DiagSites *s = calloc(1, sizeof *s + sizeof *s->site * (size_t)f->sites.n);
   if (!s) return false;
+  s->threads = f->num_warps * 32;
   for (; s->count < f->sites.n; s->count++)
     if (!keep(&f->sites.at[s->count], &s->site[s->count])) {
       s->count++;

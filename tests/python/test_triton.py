@@ -539,6 +539,31 @@ class Processes(unittest.TestCase):
             want = [f"pid (0, 0, 0) idx ({i}, {k:2}) x: {16 * i + k}" for i in range(2) for k in range(16)]
             self.assertEqual(sorted(said.splitlines()), sorted(want), device)
 
+    def test_printing_by_threads(self):
+        """Of what has no element a program that is Triton's gets a line for each thread, where there are threads."""
+        program = """
+            import array
+            import triton, triton.language as tl
+
+            @triton.jit
+            def kernel(x_ptr, n):
+                tl.device_print("bare")
+                tl.device_print("two", n, tl.arange(0, 8))
+                if n > 100:
+                    tl.device_print("never", n)
+
+            kernel[(2,)](array.array("i", [0]), 7, num_warps=2)
+        """
+        plain = program.replace("import triton, triton.", "import nereid.triton as triton, nereid.triton.")
+        for device, text, times in ("sim", program, 64), ("sim", plain, 1), ("cpu", program, 1), ("interp", program, 1):
+            status, said = run(text, *([] if text is plain else ["-m", "nereid.triton"]), NEREID_DEVICE=device)
+            self.assertEqual(status, 0, said)
+            want = []
+            for p in range(2):
+                want += [f"pid ({p}, 0, 0) bare"] * times + [f"pid ({p}, 0, 0) idx () two: (operand 0) 7"] * times
+                want += [f"pid ({p}, 0, 0) idx ({i}) two: (operand 1) {i}" for i in range(8)]
+            self.assertEqual(sorted(said.splitlines()), sorted(want), (device, times))
+
     def test_devices_that_check(self):
         program = """
             import sys

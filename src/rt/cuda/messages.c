@@ -31,7 +31,7 @@ struct CudaReport {
   bool captured;
   int graphs;             /* captured: launches of graphs since it was read */
   bool several;           /* captured: those were in several streams, or none is known */
-  nereid_options options; /* of the last launch: print, print_arg */
+  nereid_options options; /* of the last launch: print, print_arg, print_threads */
 };
 
 /* This handle means another stream in each thread. */
@@ -99,6 +99,7 @@ nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, c
   report->diag->traps = o->trap_asserts;
   report->options.print = o->print;
   report->options.print_arg = o->print_arg;
+  report->options.print_threads = o->print_threads;
   pthread_mutex_unlock(&c->lock);
   *out = report;
   return NEREID_OK;
