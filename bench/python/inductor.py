@@ -131,10 +131,11 @@ def measure(case, compiler, args):
                                                        "TORCHINDUCTOR_CACHE_DIR")}
         p = subprocess.run([sys.executable, __file__, case, "--device", args.device, "--threads", str(args.threads),
                             "--repeat", str(args.repeat), "--in-process", compiler],
-                           env={**os.environ, **caches}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                           env={**os.environ, **caches}, capture_output=True, text=True)
     if p.returncode:
-        lines = p.stderr.strip().splitlines() or [f"status {p.returncode}"]
-        return {"case": case, "compiler": compiler, "failed": lines[-1]}
+        lines = p.stderr.strip().splitlines() or [f"status {p.returncode}"]  # after an error come PyTorch's hints
+        why = next((line for line in reversed(lines) if "Error" in line), lines[-1])
+        return {"case": case, "compiler": compiler, "failed": why}
     return {"case": case, "compiler": compiler, **json.loads(p.stdout.splitlines()[-1])}
 
 

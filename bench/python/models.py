@@ -4,9 +4,9 @@
     PYTHONPATH=build/python python3 bench/python/models.py [--device cuda] [--backends aot_eager,nereid] [MODEL...]
     PYTHONPATH=build/python python3 bench/python/models.py --cold 2 [--device cuda] [MODEL...]
 
-A line of JSON for each backend: the seconds of the first step, the largest difference of outputs and of gradients from
-eager's over the largest value, the median time of a step (on a CPU the least; all backends in turn), and what PyTorch
-ran. Needs transformers.
+A line of JSON for each backend, when a model is done: the seconds of the first step, the largest difference of outputs
+and of gradients from eager's over the largest value, the median time of a step (on a CPU the least; all backends in
+turn), and what PyTorch ran; or "failed", and why. Needs transformers.
 
 --cold N: only the first step, N times in a process of its own for each backend, without anything cached. A line for each
 model: the least wall time, the processor seconds of the process and of those that it started, and of backends but
@@ -16,6 +16,7 @@ time in which graphs were read and planned, kernels waited for, and programs run
 import argparse
 import copy
 import json
+import math
 import os
 import resource
 import statistics
@@ -69,6 +70,12 @@ def step(model, inputs):
     return out
 
 
+def reason(text):
+    """The line of a message that says what is wrong; PyTorch's hints come after it."""
+    lines = text.strip().splitlines() or ["no reason is said"]
+    return next((line for line in reversed(lines) if "Error" in line), lines[-1])
+
+
 def difference(got, want):
     scale = max(w.abs().max().item() for w in want)
     return max((g.double() - w.double()).abs().max().item() for g, w in zip(got, want)) / scale
@@ -95,8 +102,12 @@ def measure(name, args):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             start = time.perf_counter()
-            got = step(compiled, inputs)
-            wait()
+            try:
+                got = step(compiled, inputs)
+                wait()
+            except Exception as e:  # Inductor without Python's headers, say
+                rows[backend] = {"failed": reason(str(e))}
+                continue
         rows[backend] = {"cold_s": round(time.perf_counter() - start, 2), "outputs": difference(got, want),
                          "gradients": difference([dict(own.named_parameters())[n].grad for n in grads], grads.values()),
                          "said": [str(w.message) for w in said if "nereid" in str(w.message)]}
@@ -111,7 +122,8 @@ def measure(name, args):
                 times[b].append((time.perf_counter() - start) * 1e3)
     typical = statistics.median if args.device == "cuda" else min  # others may use the processors
     for b, row in rows.items():
-        print(json.dumps({"model": name, "backend": b, **row, "step_ms": round(typical(times[b]), 3)}))
+        step_ms = {"step_ms": round(typical(times[b]), 3)} if b in times else {}
+        print(json.dumps({"model": name, "backend": b, **row, **step_ms}), flush=True)
 
 
 def processor_seconds():
@@ -165,11 +177,11 @@ def measure_cold(name, args):
                 caches = {k: os.path.join(folder, k) for k in ("NEREID_CACHE_DIR", "TRITON_CACHE_DIR",
                                                                "TORCHINDUCTOR_CACHE_DIR")}
                 p = subprocess.run([sys.executable, __file__, name, "--device", args.device, "--first-step", backend],
-                                   env={**os.environ, **caches}, stdout=subprocess.PIPE, text=True, check=True)
-            row = json.loads(p.stdout.splitlines()[-1])
-            best[backend] = min(best.get(backend, row), row, key=lambda r: r["wall_s"])
+                                   env={**os.environ, **caches}, capture_output=True, text=True)
+            row = {"failed": reason(p.stderr)} if p.returncode else json.loads(p.stdout.splitlines()[-1])
+            best[backend] = min(best.get(backend, row), row, key=lambda r: r.get("wall_s", math.inf))
     for backend, row in best.items():
-        if backend != "aot_eager" and "aot_eager" in best:
+        if backend != "aot_eager" and "wall_s" in row and "wall_s" in best.get("aot_eager", {}):
             row["times"] = round(row["wall_s"] / best["aot_eager"]["wall_s"], 2)
     print(json.dumps({"model": name, **best}), flush=True)
 
@@ -183,6 +195,9 @@ def main():
     p.add_argument("--cold", type=int, metavar="N")
     p.add_argument("--first-step", metavar="BACKEND", help=argparse.SUPPRESS)
     args = p.parse_args()
+    unknown = [m for m in args.models if m not in MODELS]
+    if unknown:
+        p.error(f"there is no model {unknown[0]!r}; there are {', '.join(MODELS)}")
     args.backends = args.backends or "aot_eager,nereid" + ("" if args.cold else ",inductor")
     for name in args.models:
         if args.first_step:
