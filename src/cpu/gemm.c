@@ -19,7 +19,8 @@
  *
  * The nest that reads the sums, the epilogue, takes some rows at a time, right after the last block of k was added to
  * them. Where that is the only block, no more than these rows of the accumulator are ever in memory. An accumulator
- * that begins as zeros is not written before: the first block of k is put in its place.
+ * that begins as zeros is not written before: the first block of k is put in its place. Where the epilogue but stores
+ * the sums, and this tile's mask holds throughout, the last block writes them to their place from registers.
  *
  * After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"; nereid_dot.h has the kernels.
  */
@@ -33,6 +34,7 @@ enum {
   PACKED_BYTES = 4 << 20,  /* of an operand, a thread: K of 8192 in f32 with 128 columns */
   SMALL_BYTES = 256 << 10, /* where few rows share b, it is packed piece by piece and stays in the second cache */
   FEW_ROWS = 64,
+  ROW_AFTER = 128, /* of a panel: nd_dot_panel4 reads a row after the last one */
 };
 
 /* ---- which loops ---- */
@@ -242,7 +244,7 @@ GemmOperand *gemm_operand(Planner *p, Gemm *g, Op *dot, int which, int first) {
   int64_t tile = type_numel(t) * (kind == DOT_F64 ? 8 : 4), rows = dot->in[0]->type->shape[0],
           wanted = rows < FEW_ROWS ? SMALL_BYTES : PACKED_BYTES;
   o->capacity = tile > wanted ? tile : wanted;
-  o->packed = pinned(e, o->capacity);
+  o->packed = pinned(e, o->capacity + ROW_AFTER);
   Leaves l = {.e = e, .loop = dot->block->parent, .seen = map_create(e->arena, false)};
   leaves_of(&l, v);
   for (int i = 0; i < 3; i++) leaves_of(&l, l.loop->in[i]);
@@ -492,7 +494,40 @@ int gemm_find_epilogue(Emit *e, Gemm *gemm, const Plan *p, int at) {
   return i;
 }
 
-void emit_gemm_last(Emit *e, const Gemm *g) {
+/* The epilogue as a place in memory: the C text of the address of its first element, of the distance between rows in
+ * bytes, and of a condition. */
+typedef struct Target {
+  const char *address, *apart, *condition;
+} Target;
+
+/* Whether the epilogue but stores the sums, as they are, row by row. Then the last block of k writes there what it
+ * would write into the accumulator: of what it still reads, rows of a, follows_rows() has seen that they are elsewhere.
+ */
+static bool stores_sums(Emit *e, const Gemm *g, Target *out) {
+  const Group *nest = g->epilogue;
+  if (!nest || g->dots.n != 1 || nest->roots.n != 1 || nest->roots.at[0]->kind != ROOT_STORE) return false;
+  const GemmDot *d = &g->dots.at[0];
+  const Buffer *sum = sum_of(d);
+  const Op *store = nest->roots.at[0]->op;
+  const Value *v = store->in[1];
+  const View *view = info_of(e, v)->view;
+  if (v->type->rank != 2 || v->type->dtype != sum->dtype || !view || view->buffer != sum ||
+      !view_is_compact(view, v->type) || sum->last != nest->step)
+    return false;
+  const Index *x = index_of(e, store->in[0]);
+  int bytes = dtype_bytes(sum->dtype);
+  if (x->term_count || !sym_is(x->coef[1], bytes)) return false;
+  const char *mask = store->in_count > 2 ? holds_throughout(e, store->in[2]) : "1";
+  if (!mask) return false;
+  out->address = sym_scalar(e, x->base);
+  out->apart = sym_scalar(e, x->coef[0]);
+  out->condition = emit_text(e, "ND_GEMM_INTO_%s && last_%d.k > 0 && %s %% %d == 0 && %s", kind_names[d->a->kind],
+                             sum->id, out->apart, bytes, mask);
+  return true;
+}
+
+/* The last block of k, and after it the epilogue, some rows at a time. */
+static void emit_last_rows(Emit *e, const Gemm *g) {
   Group *nest = g->epilogue;
   const GemmDot *first = &g->dots.at[0];
   int id = sum_of(first)->id, rows = first->op->in[0]->type->shape[0];
@@ -527,6 +562,28 @@ void emit_gemm_last(Emit *e, const Gemm *g) {
   nest->from = row;
   nest->to = emit_text(e, "%s + %s", row, strip);
   emit_group(e, nest);
+  e->indent--;
+  emit_line(e, "}");
+}
+
+void emit_gemm_last(Emit *e, const Gemm *g) {
+  Target target;
+  if (!stores_sums(e, g, &target)) {
+    emit_last_rows(e, g);
+    return;
+  }
+  const GemmDot *d = &g->dots.at[0];
+  const Buffer *sum = sum_of(d);
+  int id = sum->id, n = d->op->in[1]->type->shape[1];
+  emit_line(e, "if (%s) {", target.condition);
+  emit_line(e,
+            "  nd_gemm_into_%s((void *)(%s), %s / %d, (void *)(%s), %d, (void *)last_%d.a, last_%d.a_apart, (void "
+            "*)last_%d.b, last_%d.b_apart, %d, %d, last_%d.k, !begun_%d);",
+            kind_names[d->a->kind], target.address, target.apart, dtype_bytes(sum->dtype), buffer_text(e, sum), n, id,
+            id, id, id, d->op->in[0]->type->shape[0], n, id, id);
+  emit_line(e, "} else {");
+  e->indent++;
+  emit_last_rows(e, g);
   e->indent--;
   emit_line(e, "}");
 }

@@ -184,7 +184,7 @@ static void test_emulated_tiles(void **s) {
 }
 
 /* x and y apart, the same, and y in the middle of x. */
-static void overlap(const char *kernel, int K, int BM) {
+static void overlap(const char *kernel, int K, int BM, int steps) {
   enum { MOST = 2 * 128 * 128 };
   static float got[2][MOST], w[MOST / 2];
   static const char *const devices[] = {"interp", "cpu:1"};
@@ -209,7 +209,7 @@ static void overlap(const char *kernel, int K, int BM) {
                                  nereid_pointer(on_w, NEREID_F32),
                                  nereid_pointer(x + places[p], NEREID_F32),
                                  nereid_int(K),
-                                 nereid_int(3),
+                                 nereid_int(steps),
                                  nereid_named(nereid_constexpr_int(BM), "BM"),
                                  nereid_named(nereid_constexpr_int(16), "BK")};
       int64_t grid[3] = {1, 1, 1};
@@ -227,9 +227,32 @@ static void overlap(const char *kernel, int K, int BM) {
 
 static void test_overlap(void **s) {
   (void)s;
-  overlap("through_another", 64, 32);
-  overlap("onto_rows", 128, 128);
-  overlap("onto_itself", 128, 128);
+  overlap("through_another", 64, 32, 3);
+  overlap("onto_rows", 128, 128, 3);
+  overlap("onto_itself", 128, 128, 3);
+  overlap("stored", 128, 128, 1);
+}
+
+/* Sums that go to their place at once, to rows side by side, with gaps, and upwards; with k in one block, in several,
+ * and in none. */
+static void test_placed(void **s) {
+  (void)s;
+  static const char *const consts[] = {"BM", "BN", "BK", "START", NULL};
+  static const int64_t distances[] = {128, 131, -128}, ks[] = {72, 300, -1};
+  const int64_t m = 64, n = 128;
+  for (int d = 0; d < 3; d++)
+    for (int k = 0; k < 3; k++)
+      for (int start = 0; start < 6; start += 3) {
+        int64_t row = ks[k] < 0 ? 4 : ks[k];
+        check(&(Kernel){.name = "placed",
+                        .types = {NEREID_F32, NEREID_F32, NEREID_F32},
+                        .counts = {m * row, row * n, m * 131 + n},
+                        .ints = {ks[k], distances[d] < 0 ? 63 * 128 : 3, distances[d]},
+                        .consts = consts,
+                        .values = {m, n, 32, start},
+                        .gx = 1,
+                        .gy = 1});
+      }
 }
 
 static void test_dequantized(void **s) {
@@ -309,7 +332,7 @@ int main(void) {
       cmocka_unit_test(test_gated),        cmocka_unit_test(test_in_place),       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_dequantized),  cmocka_unit_test(test_ragged),         cmocka_unit_test(test_chained),
       cmocka_unit_test(test_split_k),      cmocka_unit_test(test_squared),        cmocka_unit_test(test_many_rows),
-      cmocka_unit_test(test_several_ends), cmocka_unit_test(test_emulated_tiles),
+      cmocka_unit_test(test_several_ends), cmocka_unit_test(test_emulated_tiles), cmocka_unit_test(test_placed),
   };
   return cmocka_run_group_tests_name("gemm", tests, NULL, teardown);
 }

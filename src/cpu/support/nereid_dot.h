@@ -118,62 +118,74 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
 #define ND_DOT_ROW_i16(x) (x)
 #define ND_DOT_ROW_bf16(x) (x)
 
+/* Vector j of a row of a panel, or of two panels side by side. */
+#define ND_DOT_LOAD(NAME, V, b, next, j) \
+  ND_DOT_ROW_##NAME(*(const V##u *)(b + j / ND_DOT_NV * next + j % ND_DOT_NV * (int)(sizeof(V) / sizeof *b)))
+
 /* NAME: suffix of the functions. E: element of acc, A: of a as a step takes it, V: vector, L: its lanes, STEP.
  * panel: rows of two vectors of b (or one) at distance ldb; `next`: elements from a panel to the one at its right.
- * fresh: acc = a b, not acc += a b. What is summed here is added to acc as one number: of long sums that leaves a
- * smaller error than to go on from acc. */
+ * to = acc + a b, where acc may be `to`; fresh: to = a b. What is summed here is added to acc as one number: of long
+ * sums that leaves a smaller error than to go on from acc. */
 #define ND_DOT_KERNEL(NAME, E, A, V, STEP) \
-  ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
-                                     const E *b, int64_t ldb, int64_t next, int k, int fresh) { \
+  ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, const int ahead, E *to, int64_t ldt, const E *acc, \
+                                     int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int64_t next, \
+                                     int k, int fresh) { \
     enum { L = ND_REG / sizeof(E) }; \
     V c[ND_DOT_ROWS][2 * ND_DOT_NV]; \
-    E *at = acc; \
     ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = (V){0}; \
-    for (int p = 0; p < k; p++, b += ldb) { \
-      V row[2 * ND_DOT_NV]; \
-      ND_UNROLL for (int j = 0; j < nv; j++) { \
-        row[j] = ND_DOT_ROW_##NAME(*(const V##u *)(b + j / ND_DOT_NV * next + j % ND_DOT_NV * L)); \
+    V row[2 * ND_DOT_NV]; \
+    if (ahead) ND_UNROLL for (int j = 0; j < nv; j++) row[j] = ND_DOT_LOAD(NAME, V, b, next, j); \
+    for (int p = 0; p < k; p++) { \
+      if (!ahead) ND_UNROLL for (int j = 0; j < nv; j++) { \
+          row[j] = ND_DOT_LOAD(NAME, V, b, next, j); \
+          ND_DOT_HOLD(row[j]); \
+        } \
+      b += ldb; \
+      ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) { \
+        c[i][j] = STEP(c[i][j], a[i * lda + p], row[j]); \
+        if (!ahead || i < mr - 1) continue; \
+        row[j] = ND_DOT_LOAD(NAME, V, b, next, j); \
         ND_DOT_HOLD(row[j]); \
       } \
-      ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
-          STEP(c[i][j], a[i * lda + p], row[j]); \
     } \
     if (fresh) \
-      ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * \
-          (V##u *)(at + j * L) = c[i][j]; \
+      ND_UNROLL for (int i = 0; i < mr; i++, to += ldt) ND_UNROLL for (int j = 0; j < nv; j++) * \
+          (V##u *)(to + j * L) = c[i][j]; \
     else \
-      ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * \
-          (V##u *)(at + j * L) += c[i][j]; \
+      ND_UNROLL for (int i = 0; i < mr; i++, to += ldt, acc += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * \
+          (V##u *)(to + j * L) = *(const V##u *)(acc + j * L) + c[i][j]; \
   } \
   /* all rows, in blocks of mr; by itself, so that addresses stay in registers */ \
-  ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
-                                     const E *b, int64_t ldb, int64_t next, int m, int k, int fresh) { \
-    for (; m >= mr; m -= mr, acc += mr * ldc, a += mr * lda) \
-      nd_dot_block_##NAME(mr, nv, acc, ldc, a, lda, b, ldb, next, k, fresh); \
-    for (; m >= 2; m -= 2, acc += 2 * ldc, a += 2 * lda) \
-      nd_dot_block_##NAME(2, nv, acc, ldc, a, lda, b, ldb, next, k, fresh); \
-    if (m) nd_dot_block_##NAME(1, nv, acc, ldc, a, lda, b, ldb, next, k, fresh); \
+  ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, const int ahead, E *to, int64_t ldt, const E *acc, \
+                                     int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int64_t next, \
+                                     int m, int k, int fresh) { \
+    for (; m >= mr; m -= mr, to += mr * ldt, acc += mr * ldc, a += mr * lda) \
+      nd_dot_block_##NAME(mr, nv, ahead, to, ldt, acc, ldc, a, lda, b, ldb, next, k, fresh); \
+    for (; m >= 2; m -= 2, to += 2 * ldt, acc += 2 * ldc, a += 2 * lda) \
+      nd_dot_block_##NAME(2, nv, ahead, to, ldt, acc, ldc, a, lda, b, ldb, next, k, fresh); \
+    if (m) nd_dot_block_##NAME(1, nv, ahead, to, ldt, acc, ldc, a, lda, b, ldb, next, k, fresh); \
   } \
-  ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
-                                        int k, int fresh) { \
-    nd_dot_panel_##NAME(ND_DOT_ROWS, 2, acc, ldc, a, lda, b, ldb, 0, m, k, fresh); \
+  ND_NOINLINE void nd_dot_panel2_##NAME(E *to, int64_t ldt, const E *acc, int64_t ldc, const A *a, int64_t lda, \
+                                        const E *b, int64_t ldb, int m, int k, int fresh) { \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 2, 0, to, ldt, acc, ldc, a, lda, b, ldb, 0, m, k, fresh); \
   } \
   ND_NOINLINE void nd_dot_panel1_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
                                         int k) { \
-    nd_dot_panel_##NAME(ND_DOT_ROWS, 1, acc, ldc, a, lda, b, ldb, 0, m, k, 0); \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 1, 0, acc, ldc, acc, ldc, a, lda, b, ldb, 0, m, k, 0); \
   } \
-  ND_NOINLINE void nd_dot_panel4_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, \
-                                        int64_t next, int m, int k, int fresh) { \
-    nd_dot_panel_##NAME(ND_DOT_WIDE_ROWS, 4, acc, ldc, a, lda, b, ldb, next, m, k, fresh); \
+  ND_NOINLINE void nd_dot_panel4_##NAME(E *to, int64_t ldt, const E *acc, int64_t ldc, const A *a, int64_t lda, \
+                                        const E *b, int64_t ldb, int64_t next, int m, int k, int fresh) { \
+    nd_dot_panel_##NAME(ND_DOT_WIDE_ROWS, 4, 1, to, ldt, acc, ldc, a, lda, b, ldb, next, m, k, fresh); \
   } \
   /* `count` panels, packed, `next` elements from each other: two at once where there are registers for that */ \
-  ND_INLINE void nd_dot_panels_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t next, \
-                                      int count, int m, int k, int fresh) { \
+  ND_INLINE void nd_dot_panels_##NAME(E *to, int64_t ldt, const E *acc, int64_t ldc, const A *a, int64_t lda, \
+                                      const E *b, int64_t next, int count, int m, int k, int fresh) { \
     enum { W = ND_DOT_NV * ND_REG / sizeof(E) }; \
     int j = 0; \
     for (; ND_DOT_WIDE_ROWS && j + 2 <= count; j += 2) \
-      nd_dot_panel4_##NAME(acc + j * W, ldc, a, lda, b + j * next, W, next, m, k, fresh); \
-    for (; j < count; j++) nd_dot_panel2_##NAME(acc + j * W, ldc, a, lda, b + j * next, W, m, k, fresh); \
+      nd_dot_panel4_##NAME(to + j * W, ldt, acc + j * W, ldc, a, lda, b + j * next, W, next, m, k, fresh); \
+    for (; j < count; j++) \
+      nd_dot_panel2_##NAME(to + j * W, ldt, acc + j * W, ldc, a, lda, b + j * next, W, m, k, fresh); \
   }
 ND_DOT_KERNEL(f32, float, float, nd_dot_v_f32, nd_dot_step_f32)
 ND_DOT_KERNEL(f64, double, double, nd_dot_v_f64, nd_dot_step_f64)
@@ -194,7 +206,7 @@ ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
     enum { W = ND_DOT_NV * ND_REG / sizeof(E) }; \
     E row[W]; \
     for (int j = 0; j < W; j++) row[j] = j < w ? acc[j] : 0; \
-    nd_dot_block_##NAME(1, ND_DOT_NV, row, 0, a, 0, b, W, 0, k, 0); \
+    nd_dot_block_##NAME(1, ND_DOT_NV, 0, row, 0, row, 0, a, 0, b, W, 0, k, 0); \
     for (int j = 0; j < w; j++) acc[j] = row[j]; \
   }
 
@@ -325,7 +337,7 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
             bt = panel, bt_apart = W; \
           } \
           E *c = acc + i * ldc + j; \
-          if (w == W) nd_dot_panel2_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps, 0); \
+          if (w == W) nd_dot_panel2_##KERNEL(c, ldc, c, ldc, at, at_apart, bt, bt_apart, ms, steps, 0); \
           else if (w == L) nd_dot_panel1_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
           else \
             for (int r = 0; r < ms; r++) nd_dot_edge_##KERNEL(c + r * ldc, w, at + r * at_apart, bt, steps); \
@@ -366,7 +378,7 @@ ND_DOT_AS_F32(fp8e5b16, u8)
 #define ND_DOT_TILES(NAME, T, KERNEL, E, REST) \
   ND_INLINE void nd_dot_rest_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, \
                                     int m, int k, int fresh) { \
-    nd_dot_panel2_##KERNEL(acc, ldc, a, lda, b, ldb, m, k, fresh); \
+    nd_dot_panel2_##KERNEL(acc, ldc, acc, ldc, a, lda, b, ldb, m, k, fresh); \
     REST; \
   } \
   ND_NOINLINE void nd_dot_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, int m, \
@@ -375,15 +387,18 @@ ND_DOT_AS_F32(fp8e5b16, u8)
     if (rows && groups < k) nd_dot_rest_##NAME(acc, ldc, a + groups, lda, b + groups * ldb, ldb, rows, k - groups, 0); \
     if (rows < m) nd_dot_rest_##NAME(acc + rows * ldc, ldc, a + rows * lda, lda, b, ldb, m - rows, k, fresh); \
   } \
-  ND_INLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, \
-                                      int m, int k, int fresh) { \
+  /* to is acc (ND_GEMM_INTO_T) */ \
+  ND_INLINE void nd_dot_panel2_##NAME(E *to, int64_t ldt, const E *acc, int64_t ldc, const int32_t *a, int64_t lda, \
+                                      const E *b, int64_t ldb, int m, int k, int fresh) { \
+    (void)acc, (void)ldc; \
     nd_amx_begin(); \
-    nd_dot_##NAME(acc, ldc, a, lda, b, ldb, m, k, fresh); \
+    nd_dot_##NAME(to, ldt, a, lda, b, ldb, m, k, fresh); \
     nd_amx_end(); \
   } \
-  ND_INLINE void nd_dot_panels_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t next, \
-                                      int count, int m, int k, int fresh) { \
-    for (int j = 0; j < count; j++) nd_dot_##NAME(acc + j * 32, ldc, a, lda, b + j * next, 32, m, k, fresh); \
+  ND_INLINE void nd_dot_panels_##NAME(E *to, int64_t ldt, const E *acc, int64_t ldc, const int32_t *a, int64_t lda, \
+                                      const E *b, int64_t next, int count, int m, int k, int fresh) { \
+    (void)acc, (void)ldc; \
+    for (int j = 0; j < count; j++) nd_dot_##NAME(to + j * 32, ldt, a, lda, b + j * next, 32, m, k, fresh); \
   }
 #ifdef ND_DOT_PAIRS_BF16
 ND_DOT_TILES(tiles_bf16, bf16, bf16, float, (void)0)
@@ -456,6 +471,8 @@ ND_INLINE int nd_gemm_rows_at(int64_t apart, int tile) {
  *   nd_gemm_panels_T(to, apart, from, from_apart, n, k)   packs a tile of b whose rows lie from_apart bytes from each
  *                                             other, n a multiple of ND_GEMM_W_T; panels `apart` bytes away
  *   nd_gemm_T(acc, ldc, a, a_apart, b, b_apart, m, n, k, fresh)   acc[m,n] += a b; fresh: acc = a b
+ *   nd_gemm_into_T(to, ldt, acc, ldc, ..)     to[m,n] = acc + a b; fresh: to = a b. Where ND_GEMM_INTO_T is 0, to is
+ * acc
  *
  * ND_GEMM_BLOCK_T: steps of k that are taken at once. ND_GEMM_ROWS_T: rows that go through the last of them, and then
  * through what is done with the sums, before the next rows do.
@@ -463,7 +480,7 @@ ND_INLINE int nd_gemm_rows_at(int64_t apart, int tile) {
  * k is a multiple of 4. ND_GEMM_K_T steps of k at a time: that much of a panel stays in the first cache for all rows,
  * also where two threads share it; tiles of AMX want longer runs. TILE: of whole
  * blocks or tiles. */
-#define ND_GEMM(T, S, PANELS, E, A, per, TILE, BEGIN, END) \
+#define ND_GEMM(T, S, PANELS, E, A, per, TILE, INTO, BEGIN, END) \
   enum { \
     ND_GEMM_K_##T = per == 1 ? 128 : 256, \
     ND_GEMM_BLOCK_##T = ND_GEMM_K_##T * per, \
@@ -472,7 +489,8 @@ ND_INLINE int nd_gemm_rows_at(int64_t apart, int tile) {
     ND_GEMM_B_##T = sizeof(E) / per, \
     ND_GEMM_W_##T = ND_DOT_NV * ND_REG / sizeof(E), \
     ND_GEMM_RAW_##T = sizeof(A) == per * sizeof(nd_##S), \
-    ND_GEMM_UNIT_##T = sizeof(A) \
+    ND_GEMM_UNIT_##T = sizeof(A), \
+    ND_GEMM_INTO_##T = INTO \
   }; \
   ND_NOINLINE void nd_gemm_rows_##T(void *to, int64_t apart, const void *tile, int m, int k) { \
     for (int r = 0; r < m; r++) \
@@ -487,40 +505,44 @@ ND_INLINE int nd_gemm_rows_at(int64_t apart, int tile) {
         nd_dot_row_##T(panel + r * W, (const nd_##S *)from + (int64_t)r * per * ldb + j * W, ldb, W, per); \
     } \
   } \
-  ND_NOINLINE void nd_gemm_##T(E *acc, int64_t ldc, const void *a, int64_t a_apart, const void *b, int64_t b_apart, \
-                               int m, int n, int k, int fresh) { \
+  ND_NOINLINE void nd_gemm_into_##T(E *to, int64_t ldt, const E *acc, int64_t ldc, const void *a, int64_t a_apart, \
+                                    const void *b, int64_t b_apart, int m, int n, int k, int fresh) { \
     enum { W = ND_GEMM_W_##T }; \
     int steps = k / per; \
-    for (int i = 0; fresh && !k && i < m; i++) memset(acc + i * ldc, 0, (size_t)n * sizeof(E)); \
+    for (int i = 0; fresh && !k && i < m; i++) memset(to + i * ldt, 0, (size_t)n * sizeof(E)); \
     BEGIN; \
     const int rows = nd_gemm_rows_at(a_apart, TILE); \
-    for (int p = 0; p < steps; p += ND_GEMM_K_##T) \
+    for (int p = 0; p < steps; p += ND_GEMM_K_##T, acc = to, ldc = ldt, fresh = 0) \
       for (int i = 0; i < m; i += rows) \
-        PANELS(acc + i * ldc, ldc, (const A *)(const void *)((const char *)a + i * a_apart) + p, \
+        PANELS(to + i * ldt, ldt, acc + i * ldc, ldc, (const A *)(const void *)((const char *)a + i * a_apart) + p, \
                a_apart / (int64_t)sizeof(A), (const E *)b + (int64_t)p * W, b_apart / (int64_t)sizeof(E), n / W, \
-               m - i < rows ? m - i : rows, steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T, fresh && !p); \
+               m - i < rows ? m - i : rows, steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T, fresh); \
     END; \
+  } \
+  ND_INLINE void nd_gemm_##T(E *acc, int64_t ldc, const void *a, int64_t a_apart, const void *b, int64_t b_apart, \
+                             int m, int n, int k, int fresh) { \
+    nd_gemm_into_##T(acc, ldc, acc, ldc, a, a_apart, b, b_apart, m, n, k, fresh); \
   }
-ND_GEMM(f32, f32, nd_dot_panels_f32, float, float, 1, 24, , )
-ND_GEMM(f64, f64, nd_dot_panels_f64, double, double, 1, 24, , )
-ND_GEMM(i32, i32, nd_dot_panels_i32, int32_t, int32_t, 1, 24, , )
+ND_GEMM(f32, f32, nd_dot_panels_f32, float, float, 1, 24, 1, , )
+ND_GEMM(f64, f64, nd_dot_panels_f64, double, double, 1, 24, 1, , )
+ND_GEMM(i32, i32, nd_dot_panels_i32, int32_t, int32_t, 1, 24, 1, , )
 #if defined(ND_AMX) && defined(ND_DOT_PAIRS_BF16)
-ND_GEMM(bf16, u16, nd_dot_panels_tiles_bf16, float, int32_t, 2, 32, nd_amx_begin(), nd_amx_end())
+ND_GEMM(bf16, u16, nd_dot_panels_tiles_bf16, float, int32_t, 2, 32, 0, nd_amx_begin(), nd_amx_end())
 #elif defined(ND_DOT_PAIRS_BF16)
-ND_GEMM(bf16, u16, nd_dot_panels_bf16, float, int32_t, 2, 24, , )
+ND_GEMM(bf16, u16, nd_dot_panels_bf16, float, int32_t, 2, 24, 1, , )
 #else
-ND_GEMM(bf16, u16, nd_dot_panels_f32, float, float, 1, 24, , )
+ND_GEMM(bf16, u16, nd_dot_panels_f32, float, float, 1, 24, 1, , )
 #endif
 #if defined(ND_AMX) && defined(ND_DOT_QUADS_I8)
-ND_GEMM(i8, i8, nd_dot_panels_tiles_i8, int32_t, int32_t, 4, 32, nd_amx_begin(), nd_amx_end())
+ND_GEMM(i8, i8, nd_dot_panels_tiles_i8, int32_t, int32_t, 4, 32, 0, nd_amx_begin(), nd_amx_end())
 #elif defined(ND_DOT_QUADS_I8)
 /* What was added to b is taken off first. */
-ND_GEMM(i8, i8, nd_dot_panels_quads, int32_t, int32_t, 4, 24, nd_dot_unbias(acc, ldc, a, a_apart, m, n, k, fresh);
+ND_GEMM(i8, i8, nd_dot_panels_quads, int32_t, int32_t, 4, 24, 0, nd_dot_unbias(to, ldt, a, a_apart, m, n, k, fresh);
         fresh = 0, )
 #elif defined(ND_DOT_PAIRS_I16)
-ND_GEMM(i8, i8, nd_dot_panels_i16, int32_t, int32_t, 2, 24, , )
+ND_GEMM(i8, i8, nd_dot_panels_i16, int32_t, int32_t, 2, 24, 1, , )
 #else
-ND_GEMM(i8, i8, nd_dot_panels_i32, int32_t, int32_t, 1, 24, , )
+ND_GEMM(i8, i8, nd_dot_panels_i32, int32_t, int32_t, 1, 24, 1, , )
 #endif
 #undef ND_GEMM
 
@@ -551,6 +573,7 @@ ND_INLINE int64_t nd_gemm_iterations(int64_t from, int64_t to, int64_t step) {
 #undef ND_DOT_COPY
 #undef ND_DOT_PRODUCT
 #undef ND_DOT_KERNEL
+#undef ND_DOT_LOAD
 #undef ND_DOT_EDGE
 #undef ND_DOT_WIDEN
 #undef ND_DOT_PAIRS
