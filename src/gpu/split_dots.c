@@ -21,11 +21,11 @@ enum { MOST_K = 32, LEAST_SUMS = 128 * 64, HEAD = -8192 /* 0xffffe000: sign, exp
 static const double REST = 0x1p-24;
 
 static bool is_split(Func *f, const Op *dot) {
+  if (dot->code != OP_DOT || dot->precision != PRECISION_TF32X3) return false;
   const Type *a = dot->in[0]->type;
-  if (dot->code != OP_DOT || a->dtype != DT_F32 || dot->precision != PRECISION_TF32X3) return false;
   Op like = *dot;
   like.precision = PRECISION_TF32;
-  return a->shape[a->rank - 1] <= MOST_K && type_numel(dot->out[0]->type) >= LEAST_SUMS &&
+  return a->dtype == DT_F32 && a->shape[a->rank - 1] <= MOST_K && type_numel(dot->out[0]->type) >= LEAST_SUMS &&
          layout_takes_wgmma(&like, f->num_warps);
 }
 
