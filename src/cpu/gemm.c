@@ -521,9 +521,9 @@ static bool stores_sums(Emit *e, const Gemm *g, Target *out) {
   if (!mask) return false;
   out->address = sym_scalar(e, x->base);
   out->apart = sym_scalar(e, x->coef[0]);
-  /* A nest stores past the caches what is large: of few steps of k, that is what takes the time. */
-  out->condition = emit_text(e, "ND_GEMM_INTO_%s && last_%d.k > 0 && (begun_%d || !far) && %s %% %d == 0 && %s",
-                             kind_names[d->a->kind], sum->id, sum->id, out->apart, bytes, mask);
+  /* What is large a nest stores past the caches. */
+  out->condition = emit_text(e, "!far && ND_GEMM_INTO_%s && last_%d.k > 0 && %s %% %d == 0 && %s",
+                             kind_names[d->a->kind], sum->id, out->apart, bytes, mask);
   return true;
 }
 

@@ -5,8 +5,9 @@
  * one kernel when they are over one space of indices, have data in common, and no other kernel stands between them:
  *
  *     elementwise     roots of as many elements
- *     reductions      reductions of as many rows of as many elements, with elementwise roots of the whole space or of
- *                     the rows: what stands before them, after them and between them
+ *     reductions      reductions of as many rows of as many elements, all along neighbours in memory or none, with
+ *                     elementwise roots of the whole space or of the rows: what stands before them, after them and
+ *                     between them
  *     a product       its elementwise epilogue
  *     a stream        sums, maxima and products along rows of a product that is not stored (stream.c), and what
  *                     follows them
@@ -323,25 +324,36 @@ bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out) {
   return true;
 }
 
+/* Whether a reduction goes along neighbours in memory. */
+static bool goes_along_rows(const Tensor *reduce) {
+  const Tensor *space = reduce->in[0];
+  int inner = space->rank - 1;
+  while (inner > 0 && size_is(space->size[inner], 1)) inner--;
+  for (int i = 0; i < reduce->dim_count; i++)
+    if (reduce->dims[i] == inner) return true;
+  return false;
+}
+
+static bool has_many(Graph *g, const Tensor *space) {
+  int64_t all;
+  return size_is_int(graph_numel(g, space), &all) && all >= MANY_SCATTERED;
+}
+
 /* Whether neighbours among t's elements, at an index, are far from each other in the tile of a reduction, so that each
  * would be written on its own: places with others between, or rows of which a tile has few. Elementwise work has a tile
  * with an axis for them. */
 static bool is_scattered(Graph *g, const FuseGroup *group, const Tensor *t, const Index *at, const IndexVar *r) {
-  const Tensor *space = group->space->in[0];
-  int64_t length, all;
-  int d = t->rank - 1, inner = space->rank - 1;
+  int64_t length;
+  int d = t->rank - 1;
   while (d > 0 && size_is(t->size[d], 1)) d--;
-  while (inner > 0 && size_is(space->size[inner], 1)) inner--;
-  bool by_row = false, by_place = false, in_rows = false;
+  bool by_row = false, by_place = false;
   for (int i = 0; d >= 0 && i < at[d].n; i++) {
     const IndexTerm *term = &at[d].at[i];
     if (!size_is(term->factor, 1) || !size_is(term->below, 1)) continue;
     *(term->var == r ? &by_place : &by_row) = true;
   }
-  for (int i = 0; i < group->space->dim_count; i++) in_rows |= group->space->dims[i] == inner;
-  if (!size_is_int(r->extent, &length) || !size_is_int(graph_numel(g, space), &all) || all < MANY_SCATTERED)
-    return false;
-  return in_rows && !by_place && !(by_row && length <= SHORT_ROW);
+  if (!size_is_int(r->extent, &length) || !has_many(g, group->space->in[0])) return false;
+  return goes_along_rows(group->space) && !by_place && !(by_row && length <= SHORT_ROW);
 }
 
 /* Whether t can be a root of a group over that space. */
@@ -369,6 +381,8 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
       const Size *its_rows, *its_length;
       row_counts(g, t, &its_rows, &its_length);
       if (its_rows != rows || its_length != length) return false;
+      /* of a square matrix, one of both would jump from row to row */
+      if (goes_along_rows(t) != goes_along_rows(s) && has_many(g, space)) return false;
       s = t;
       space = t->in[0];
     }
