@@ -57,14 +57,15 @@ static int64_t block_for(int64_t n, int64_t least, int64_t most) {
   return b;
 }
 
-/* Long sums of f32 gain more from tensor cores than their pieces cost, and any where tiles go on to other products. */
-enum { LONG = 512 };
+/* Sums of f32 gain more from tensor cores than their pieces cost, unless they are short; and any where tiles go on to
+ * other products. */
+enum { LONG = 32, ANY = 512 };
 
 const char *fuse_precision(const FuseTarget *target, const Tensor *product, bool in_stream) {
   const Tensor *a = product->in[0];
   if (target->kind != TARGET_GPU || target->sm < 80 || product->dtype != DT_F32) return "ieee";
-  if (product->tf32 && known(a->size[a->rank - 1], LONG) >= 64) return "tf32";
-  return in_stream || known(a->size[a->rank - 1], LONG) >= LONG ? "tf32x3" : "ieee";
+  if (product->tf32 && known(a->size[a->rank - 1], ANY) >= 64) return "tf32";
+  return in_stream || known(a->size[a->rank - 1], ANY) >= LONG ? "tf32x3" : "ieee";
 }
 
 typedef struct Rates {

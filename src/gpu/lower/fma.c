@@ -20,7 +20,7 @@
 
 enum {
   SWIZZLE_BITS = 3, /* 8 accesses of 16 bytes fill the banks once */
-  MOST_SUMS = 64    /* registers of an accumulator that are there twice */
+  MOST_SUMS = 32    /* registers of an accumulator that are there twice */
 };
 
 /* What bits of the line put onto the offset. The lines of a thread's registers get nothing; up to three bits by which
