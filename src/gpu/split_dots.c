@@ -11,14 +11,14 @@
  *
  * The first piece is what tf32 holds of a number, cut off and not rounded, so that the rest has its sign. An infinity
  * times the rest of the other operand then is the infinity that it is times the whole: the rest of an infinity is that
- * itself, and of a number never zero, by REST of the number. Products of two rests are left out, in the mean 1.2e-7 of
- * the whole product: twice REST, which makes up for it.
+ * itself, and of a number that tf32 holds it is REST of the number, which no sum keeps, rather than zero. So products
+ * of numbers of up to 22 bits are exact. Products of two rests are left out: 1.2e-7 of the whole product in the mean.
  */
 #include "gpu/gpu.h"
 #include "layout/layout.h"
 
 enum { MOST_K = 32, LEAST_SUMS = 128 * 64, HEAD = -8192 /* 0xffffe000: sign, exponent, 10 bits */ };
-static const double REST = 0x1p-24;
+static const double REST = 0x1p-60;
 
 static bool is_split(Func *f, const Op *dot) {
   if (dot->code != OP_DOT || dot->precision != PRECISION_TF32X3) return false;
