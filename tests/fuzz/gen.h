@@ -72,6 +72,7 @@ typedef struct Val {
   double flo, fhi; /* floats; of finite values when `special` */
   double err;
   int step;
+  int terms;     /* of a dot: its products, to which an addition may be the first term; else 0 */
   bool special;  /* may be NaN or infinite */
   bool fresh;    /* bits are certain too: no zero of doubtful sign, no NaN */
   bool terminal; /* to be stored only: `rel` bounds its error, which no operation carries on */

@@ -57,11 +57,20 @@ static bool two(Gen *g, int want, Operand *x, Operand *y, Val *shape, bool float
   return broadcast_shape(&x->v, &y->v, shape);
 }
 
+/* What a dot's sum loses where the other number is its first term; tensor cores lose four units, as in make_dot. */
+static double lost_terms(const Val *r, const Val *a, const Val *b) {
+  int terms = a->terms > b->terms ? a->terms : b->terms;
+  double most = val_max(a) + val_max(b);
+  return !terms || exact_in(4 * most, r->step, r->t) ? 0 : (terms / 4.0 + 6) * 4 * unit(r->t) * most;
+}
+
 static bool add_floats(Val *r, const Val *a, const Val *b, bool minus) {
   r->flo = minus ? a->flo - b->fhi : a->flo + b->flo;
   r->fhi = minus ? a->fhi - b->flo : a->fhi + b->fhi;
   r->err = a->err + b->err;
   r->step = a->step == NO_STEP || b->step == NO_STEP ? NO_STEP : a->step < b->step ? a->step : b->step;
+  r->err += lost_terms(r, a, b);
+  r->terms = 0;
   r->special = a->special || b->special;
   if (r->special && r->err > 0) return false;
   return float_result(r, false);
@@ -75,6 +84,7 @@ static bool multiply_floats(Val *r, const Val *a, const Val *b) {
   r->flo = fmin(fmin(p[0], p[1]), fmin(p[2], p[3])), r->fhi = fmax(fmax(p[0], p[1]), fmax(p[2], p[3]));
   r->err = val_max(a) * b->err + val_max(b) * a->err + a->err * b->err;
   r->step = a->step == NO_STEP || b->step == NO_STEP ? NO_STEP : a->step + b->step;
+  r->terms = 0;
   r->special = false;
   return float_result(r, true);
 }

@@ -540,6 +540,7 @@ bool make_dot(Gen *g) {
     strcat(arguments, ", out_dtype=tl.float16");
   }
   strcat(arguments, precision);
+  r.terms = (int)k;
   emit(g, r, "tl.dot(%s, %s%s)", a_text, b_text, arguments);
   return true;
 }
