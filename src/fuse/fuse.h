@@ -257,6 +257,8 @@ typedef struct FuseGroup {
 } FuseGroup;
 /* The index of a root at a place among the elements of its group's space, through transposes of that. */
 bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out);
+/* Whether a reduction goes along neighbours in memory, if its operand lies there as its dims say. */
+bool fuse_goes_along_rows(const Tensor *reduce);
 /* The index of a product's epilogue where the product has `at`. */
 bool fuse_epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out);
 Tensor *fuse_unshaped(Tensor *t); /* what it is a reshape of: as row-major arrays they are one */

@@ -324,8 +324,7 @@ bool fuse_root_index(Graph *g, const Tensor *t, Index linear, Index *out) {
   return true;
 }
 
-/* Whether a reduction goes along neighbours in memory. */
-static bool goes_along_rows(const Tensor *reduce) {
+bool fuse_goes_along_rows(const Tensor *reduce) {
   const Tensor *space = reduce->in[0];
   int inner = space->rank - 1;
   while (inner > 0 && size_is(space->size[inner], 1)) inner--;
@@ -353,7 +352,7 @@ static bool is_scattered(Graph *g, const FuseGroup *group, const Tensor *t, cons
     *(term->var == r ? &by_place : &by_row) = true;
   }
   if (!size_is_int(r->extent, &length) || !has_many(g, group->space->in[0])) return false;
-  return goes_along_rows(group->space) && !by_place && !(by_row && length <= SHORT_ROW);
+  return fuse_goes_along_rows(group->space) && !by_place && !(by_row && length <= SHORT_ROW);
 }
 
 /* Whether t can be a root of a group over that space. */
@@ -382,7 +381,7 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
       row_counts(g, t, &its_rows, &its_length);
       if (its_rows != rows || its_length != length) return false;
       /* of a square matrix, one of both would jump from row to row */
-      if (goes_along_rows(t) != goes_along_rows(s) && has_many(g, space)) return false;
+      if (fuse_goes_along_rows(t) != fuse_goes_along_rows(s) && has_many(g, space)) return false;
       s = t;
       space = t->in[0];
     }

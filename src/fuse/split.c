@@ -30,13 +30,6 @@ enum {
   LEAST_K = 256
 };
 
-/* Whether neighbours in memory are results' neighbours, of which a program then takes SIDE. */
-static bool is_across(const Tensor *t) {
-  int d = t->in[0]->rank - 1;
-  while (d > 0 && size_is(t->in[0]->size[d], 1)) d--;
-  return !t->dim_count || t->dims[t->dim_count - 1] < d;
-}
-
 static bool is_reduced(const Tensor *t, int d) {
   for (int i = 0; i < t->dim_count; i++)
     if (t->dims[i] == d) return true;
@@ -77,7 +70,7 @@ static int64_t parts_of(Graph *g, const Tensor *t, int which, int64_t before, in
   int64_t rows, all, n;
   *few_still = false;
   if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return 1;
-  bool across = run > 1 || is_across(t);
+  bool across = run > 1 || !fuse_goes_along_rows(t); /* of neighbours a program takes SIDE */
   int64_t few = target->kind == TARGET_CPU ? 2 * target->processors : FEW_PROGRAMS;
   rows *= run;
   int64_t programs = (across ? cdiv(rows, SIDE) : rows) * before, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
@@ -166,44 +159,67 @@ static Tensor *split(Graph *g, Tensor *t, const FuseTarget *target) {
   return fuse_cut_whole(g, &c, t, fuse_cut_parts(g, &c, t, fuse_cut_shape(g, &c, t->in[0])));
 }
 
-static bool is_window(Graph *g, const Tensor *t, int d);
+/* What is known of tensors' dims, a bit each. */
+typedef struct Windows {
+  Graph *g;
+  Map *of; /* of a tensor, Dims */
+} Windows;
+
+typedef struct Dims {
+  uint64_t asked, are;
+} Dims;
+
+static bool is_window(const Windows *w, const Tensor *t, int d);
 
 /* Of a reshape's dim: of all dims of the operand that it joins. */
-static bool joins_windows(Graph *g, const Tensor *t, int d) {
+static bool joins_windows(const Windows *w, const Tensor *t, int d) {
+  Graph *g = w->g;
   const Tensor *x = t->in[0];
   const Size *before = size_product(g, d, t->size);
   int e = 0, end;
   while (e < x->rank && size_product(g, e, x->size) != before) e++;
   for (end = e; end < x->rank && size_product(g, end - e, x->size + e) != t->size[d]; end++)
-    if (!size_is(x->size[end], 1) && !is_window(g, x, end)) return false;
+    if (!size_is(x->size[end], 1) && !is_window(w, x, end)) return false;
   return end > e && size_product(g, end - e, x->size + e) == t->size[d];
 }
 
-/* Whether dim d counts the places of a window. */
-static bool is_window(Graph *g, const Tensor *t, int d) {
-  stack_guard();
+static bool finds_window(const Windows *w, const Tensor *t, int d) {
   const Tensor *x = t->in_count ? t->in[0] : NULL;
   switch (t->op) {
-    case GRAPH_UNFOLD: return d == t->rank - 1 || is_window(g, x, d);
-    case GRAPH_PERMUTE: return is_window(g, x, (int)t->dims[d]);
-    case GRAPH_RESHAPE: return joins_windows(g, t, d);
-    case GRAPH_EXPAND: return t->rank == x->rank && is_window(g, x, d);
+    case GRAPH_UNFOLD: return d == t->rank - 1 || is_window(w, x, d);
+    case GRAPH_PERMUTE: return is_window(w, x, (int)t->dims[d]);
+    case GRAPH_RESHAPE: return joins_windows(w, t, d);
+    case GRAPH_EXPAND: return t->rank == x->rank && is_window(w, x, d);
     case GRAPH_SLICE:
-    case GRAPH_PAD: return is_window(g, x, d);
+    case GRAPH_PAD: return is_window(w, x, d);
     case GRAPH_POINT:
       for (int i = 0; i < t->in_count; i++)
-        if (is_window(g, t->in[i], d)) return true;
+        if (is_window(w, t->in[i], d)) return true;
       return false;
     default: return false;
   }
 }
 
+/* Whether dim d counts the places of a window. Elementwise work has many ways to an operand: each is asked once. */
+static bool is_window(const Windows *w, const Tensor *t, int d) {
+  stack_guard();
+  Dims *dims = map_get(w->of, t);
+  if (!dims) map_put(w->of, t, dims = NEW(w->g->cx->arena, Dims));
+  uint64_t bit = UINT64_C(1) << d;
+  if (!(dims->asked & bit)) {
+    dims->asked |= bit;
+    if (finds_window(w, t, d)) dims->are |= bit;
+  }
+  return dims->are & bit;
+}
+
 static bool is_small_window(Graph *g, const Tensor *t, const FuseTarget *target) {
+  Windows w = {g, map_create(g->cx->arena, false)};
   int64_t n = 1, size, most = target->kind == TARGET_CPU ? CPU_WINDOW : WINDOW;
   if (t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN) return false;
   for (int i = 0; i < t->dim_count; i++) {
     if (!size_is_int(t->in[0]->size[t->dims[i]], &size) || size > most) return false;
-    if (size > 1 && !is_window(g, t->in[0], (int)t->dims[i])) return false;
+    if (size > 1 && !is_window(&w, t->in[0], (int)t->dims[i])) return false;
     n *= size;
   }
   return n >= 2 && n <= most;
