@@ -112,6 +112,7 @@ int map_count(const Map *m);
 void map_entry(const Map *m, int i, const void **key, void **value);
 
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
+uint64_t hash_number(uint64_t x); /* another number of all its bits: splitmix64's finalizer */
 /* A 128-bit content hash as 32 hex digits and NUL, for cache keys. */
 void hash_hex(const void *p, size_t n, char out[33]);
 

@@ -1,4 +1,4 @@
-/* Two hashes: a fast one for tables, and a strong one for names of cached results.
+/* Two hashes: a fast one for tables, and a strong one for names of cached results; and one of a number.
  *
  * hash_bytes folds eight bytes at a time with a 64 x 64 -> 128 bit product whose halves are xored (the step of wyhash).
  * hash_hex is SHA-256 (FIPS 180-4) cut to 128 bits: what a cache finds under such a name is machine code that will run,
@@ -9,6 +9,12 @@
 static uint64_t fold(uint64_t a, uint64_t b) {
   unsigned __int128 product = (unsigned __int128)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t hash_number(uint64_t x) {
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
 }
 
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) {

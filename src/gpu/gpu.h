@@ -156,7 +156,7 @@ typedef struct GpuOptions {
 } GpuOptions;
 /* options.c: of names with commas between; -1, and *wrong the first one that is none, else. */
 int gpu_without(const char *names, const char **wrong);
-extern const char gpu_without_names[]; /* all, with commas between */
+extern const char *const gpu_without_names; /* all, with commas between */
 bool gpu_leaves_out(const GpuOptions *o, const char *name);
 bool gpu_has_wgmma(const GpuOptions *o);
 bool gpu_has_tcgen05(const GpuOptions *o); /* products that add to tensor memory */

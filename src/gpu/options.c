@@ -2,20 +2,19 @@
 #include "gpu/gpu.h"
 
 /* What may be left out: passes by their names, and a few more. */
-static const char *const optional[] = {
-    "hoist_loads",   "async_loads", "dots_ahead",     "dots_behind",   "prefetch",        "sink_masks",
-    "skip_masks",    "wgmma",       "tensor_cores",   "late_scales",   "late_sums",       "heavy_first",
-    "dots_together", "persist",     "tensor_maps",    "specialize",    "turn_dots",       "apart",
-    "loads_ahead",   "tcgen05",     "tensor_stores",  "own_rings",     "row_rings",       "dots_in_flight",
-    "clusters",      "grid_wait",   "priced_squares", "late_prefetch", "turned_operands", "short_sums",
-    "split_dots"};
+/* clang-format off */
+#define OPTIONAL_NAMES(X) \
+  X(hoist_loads) X(async_loads) X(dots_ahead) X(dots_behind) X(prefetch) X(sink_masks) X(skip_masks) X(wgmma) \
+  X(tensor_cores) X(late_scales) X(late_sums) X(heavy_first) X(dots_together) X(persist) X(tensor_maps) \
+  X(specialize) X(turn_dots) X(apart) X(loads_ahead) X(tcgen05) X(tensor_stores) X(own_rings) X(row_rings) \
+  X(dots_in_flight) X(clusters) X(grid_wait) X(priced_squares) X(late_prefetch) X(turned_operands) \
+  X(short_sums) X(split_dots)
+/* clang-format on */
+#define LISTED(name) #name,
+#define AFTER_COMMA(name) ", " #name
+static const char *const optional[] = {OPTIONAL_NAMES(LISTED)};
 enum { OPTIONAL = sizeof optional / sizeof *optional };
-const char gpu_without_names[] = "hoist_loads, async_loads, dots_ahead, dots_behind, dots_together, prefetch, "
-                                 "sink_masks, late_scales, late_sums, skip_masks, wgmma, "
-                                 "tensor_cores, heavy_first, persist, tensor_maps, "
-                                 "specialize, turn_dots, apart, loads_ahead, tcgen05, tensor_stores, own_rings, "
-                                 "row_rings, dots_in_flight, clusters, "
-                                 "grid_wait, priced_squares, late_prefetch, turned_operands, short_sums, split_dots";
+const char *const gpu_without_names = &OPTIONAL_NAMES(AFTER_COMMA)[2];
 
 static int bit_of(const char *name, size_t n) {
   for (int i = 0; i < OPTIONAL; i++)

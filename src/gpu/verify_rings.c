@@ -78,13 +78,7 @@ typedef struct Walk {
   int64_t program[3], grid[3];
 } Walk;
 
-static uint64_t mix(uint64_t x) {
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
-
-static int below(Walk *w, int n) { return (int)(mix(w->random += 0x9E3779B97F4A7C15u) % (uint64_t)n); }
+static int below(Walk *w, int n) { return (int)(hash_number(w->random += 0x9E3779B97F4A7C15u) % (uint64_t)n); }
 
 /* A size, a bound, an index. */
 static int64_t some_number(uint64_t random, int64_t divisible) {
@@ -118,7 +112,7 @@ static int64_t drawn(Walk *w, const Op *op) {
   uint64_t of = (uint64_t)(op->code * TRIALS + w->trial);
   for (int i = 0; i < op->in_count; i++) {
     if (op->in[i]->type->rank) return some_number((uint64_t)below(w, 1 << 20), 1);
-    of = mix(of + (uint64_t)get(w, op->in[i]));
+    of = hash_number(of + (uint64_t)get(w, op->in[i]));
   }
   return some_number(of, 1);
 }

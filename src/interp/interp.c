@@ -24,12 +24,6 @@ static bool run_program(Run *run, int64_t linear) {
   return ok;
 }
 
-static uint64_t mix(uint64_t x) { /* splitmix64's finalizer */
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBULL;
-  return x ^ x >> 31;
-}
-
 /* The i-th of n numbers in an order drawn from seed, without a table: a Feistel network permutes [0, 4^k), and what
  * lies at n or above goes through it again until it comes out below. */
 static int64_t shuffled(int64_t i, int64_t n, uint64_t seed) {
@@ -39,7 +33,7 @@ static int64_t shuffled(int64_t i, int64_t n, uint64_t seed) {
   do {
     uint64_t left = at >> half, right = at & mask;
     for (uint64_t round = 0; round < 6; round++) {
-      uint64_t next = left ^ (mix(right + mix(seed + round * 0x9E3779B97F4A7C15ULL)) & mask);
+      uint64_t next = left ^ (hash_number(right + hash_number(seed + round * 0x9E3779B97F4A7C15ULL)) & mask);
       left = right;
       right = next;
     }

@@ -284,8 +284,8 @@ static void commit_operand(Chooser *c, const Op *dot, int k) {
   commit(c, v, l);
   for (int i = 0; i < c->queue.n; i++) { /* loads stay wide, and what loops carry of them: it is turned at its use */
     const Op *load = layout_load_of(c->queue.at[i]);
-    const Anchor *k = load ? load->note : NULL;
-    if (k) c->node[c->queue.at[i]->id].want = k->best;
+    const Anchor *anchor = load ? load->note : NULL;
+    if (anchor) c->node[c->queue.at[i]->id].want = anchor->best;
   }
 }
 

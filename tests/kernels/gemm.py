@@ -34,14 +34,22 @@ def gated(x_ptr, w_ptr, v_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.conste
 
 
 @triton.jit
+def rows_times_columns(a_ptr, b_ptr, K, BM: tl.constexpr, BK: tl.constexpr):
+    """a @ b of BM rows and columns."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
+    acc = tl.zeros([BM, BM], tl.float32)
+    for k in range(0, K, BK):
+        ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+        acc = tl.dot(tl.load(a_ptr + m * K + ka), tl.load(b_ptr + kb * BM + n), acc)
+    return acc
+
+
+@triton.jit
 def in_place(x_ptr, w_ptr, out_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr):
     """The first rows of x become w @ x, several times over by one program: x must be read anew each time."""
     m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
     for step in range(steps):
-        acc = tl.zeros([BM, BM], tl.float32)
-        for k in range(0, K, BK):
-            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
-            acc = tl.dot(tl.load(w_ptr + m * K + ka), tl.load(x_ptr + kb * BM + n), acc)
+        acc = rows_times_columns(w_ptr, x_ptr, K, BM, BK)
         tl.debug_barrier()
         tl.store(x_ptr + m * BM + n, acc - tl.floor(acc / 8) * 8)
         tl.debug_barrier()
@@ -53,10 +61,7 @@ def through_another(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.cons
     """The same, where what is stored to may be x by another name."""
     m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
     for step in range(steps):
-        acc = tl.zeros([BM, BM], tl.float32)
-        for k in range(0, K, BK):
-            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
-            acc = tl.dot(tl.load(w_ptr + m * K + ka), tl.load(x_ptr + kb * BM + n), acc)
+        acc = rows_times_columns(w_ptr, x_ptr, K, BM, BK)
         tl.debug_barrier()
         tl.store(y_ptr + m * BM + n, acc - tl.floor(acc / 8) * 8)
         tl.debug_barrier()
@@ -67,10 +72,7 @@ def onto_rows(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr)
     """x @ w with its rows in turned order, onto y, which may be x by another name: K is BM."""
     m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
     for step in range(steps):
-        acc = tl.zeros([BM, BM], tl.float32)
-        for k in range(0, K, BK):
-            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
-            acc = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BM + n), acc)
+        acc = rows_times_columns(x_ptr, w_ptr, K, BM, BK)
         tl.store(y_ptr + (BM - 1 - m) * BM + n, acc - tl.floor(acc / 8) * 8)
         tl.debug_barrier()
 
@@ -80,10 +82,7 @@ def onto_itself(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.constexp
     """The same, onto x."""
     m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
     for step in range(steps):
-        acc = tl.zeros([BM, BM], tl.float32)
-        for k in range(0, K, BK):
-            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
-            acc = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BM + n), acc)
+        acc = rows_times_columns(x_ptr, w_ptr, K, BM, BK)
         tl.store(x_ptr + (BM - 1 - m) * BM + n, acc - tl.floor(acc / 8) * 8)
         tl.debug_barrier()
 
@@ -93,10 +92,7 @@ def stored(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr):
     """x @ w as it is, onto y, which may be x by another name: K is BM."""
     m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
     for step in range(steps):
-        acc = tl.zeros([BM, BM], tl.float32)
-        for k in range(0, K, BK):
-            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
-            acc = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BM + n), acc)
+        acc = rows_times_columns(x_ptr, w_ptr, K, BM, BK)
         tl.store(y_ptr + m * BM + n, acc)
 
 

@@ -65,12 +65,7 @@ static bool know(AbstractValue *k, const Value *v, Scalar s) {
   return true;
 }
 
-static uint64_t next_random(uint64_t *state) {
-  uint64_t x = *state += 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
+static uint64_t next_random(uint64_t *state) { return hash_number(*state += 0x9E3779B97F4A7C15u); }
 
 static Scalar draw(Dtype t, bool small, uint64_t *state) {
   uint64_t x = next_random(state);

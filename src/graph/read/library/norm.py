@@ -23,14 +23,20 @@ def rms_norm(x, shape, weight=None, eps=None):
     return y if weight is None else y * weight
 
 
+# The gradient of h = (x - mean) * r along dims, where that of h is g.
+def normal_gradient(g, h, r, dims):
+    n = count(g, dims)
+    return r * (g - prim.sum(g, dims) / n - h * (prim.sum(g * h, dims) / n))
+
+
 def native_layer_norm_backward(grad, x, shape, m, r, weight, bias, mask):
     dims, outer = list(range(x.ndim - len(shape), x.ndim)), list(range(x.ndim - len(shape)))
     kind, x, grad = x.dtype, wide(x), wide(grad)
-    n, h = count(x, dims), (x - m) * r
+    h = (x - m) * r
     g = grad if weight is None else grad * weight
     gx, gw, gb = None, None, None
     if mask[0]:
-        gx = prim.convert(r * (g - prim.sum(g, dims) / n - h * (prim.sum(g * h, dims) / n)), kind)
+        gx = prim.convert(normal_gradient(g, h, r, dims), kind)
     if mask[1]:
         gw = sum(grad * h, outer)
     if mask[2]:
@@ -105,9 +111,8 @@ def native_group_norm_backward(grad, x, m, r, weight, batch, channel_count, plac
     ones = [x.shape[0], groups] + [1] * (x.ndim - 1)
     m, r = prim.reshape(m, ones), prim.reshape(r, ones)
     g = in_groups(grad if weight is None else grad * channels(x, weight), groups)
-    h, dims = (in_groups(x, groups) - m) * r, list(range(2, g.ndim))
-    n = count(g, dims)
-    gx = r * (g - prim.sum(g, dims) / n - h * (prim.sum(g * h, dims) / n))
+    h = (in_groups(x, groups) - m) * r
+    gx = normal_gradient(g, h, r, list(range(2, g.ndim)))
     gw = sum(grad * prim.reshape(h, x.shape), others(x)) if mask[1] else None
     gb = sum(grad, others(x)) if mask[2] else None
     return prim.convert(prim.reshape(gx, x.shape), kind), gw, gb
