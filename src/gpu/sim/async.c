@@ -249,7 +249,7 @@ bool sim_wgmma(SimRun *r, const SimOp *o, int w) {
   } else {
     uint32_t low = (uint32_t)sim_get(r, o->in[0], LT_B32, t0);
     if (!sim_operand(r, o, t0, low, (uint32_t)op->imm, op->trans_a, &p) ||
-        !sim_read_operand(r, o, w, op->kind, &p, 16 * (w % 4), 16, a, read_chunk))
+        !sim_read_operand(r, o, w, op->kind, &p, 16 * (w % r->plan->block_warps % 4), 16, a, read_chunk))
       return false;
   }
   uint32_t low = (uint32_t)sim_get(r, o->in[first - 1], LT_B32, t0);
