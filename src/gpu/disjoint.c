@@ -54,6 +54,8 @@ static bool is_of_ring(const Op *op) {
     case OP_RING_WAIT:
     case OP_RING_TENSOR:
     case OP_RING_FULL:
+    case OP_RING_EMPTY:
+    case OP_RING_FREE:
     case OP_DOT_WAIT:
     case OP_REQUIRE:
     case OP_APART:

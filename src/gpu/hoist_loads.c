@@ -79,14 +79,22 @@ static void clear_note(Op *op, void *arg) { op->note = NULL; }
 
 /* ---- before products --------------------------------------------------------------------------------------------- */
 
+/* Whether it waits for tiles or products, or gives a slot back, and does nothing else. */
+static bool is_wait(const Op *op) {
+  stack_guard();
+  for (int i = 0; op->code == OP_IF && i < 2; i++)
+    for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next)
+      if (inner != op->body[i]->last && !is_passable(inner) && !is_wait(inner)) return false;
+  return op->code == OP_IF || op->code == OP_RING_FULL || op->code == OP_RING_FREE || op->code == OP_RING_DRAIN ||
+         op->code == OP_DOT_WAIT;
+}
+
 /* Whether the block holds a product and, besides, what loads may pass alone. */
 static bool only_multiplies(const Block *b) {
-  stack_guard();
   bool any = false;
   for (const Op *op = b->first; op; op = op->next) {
-    Effect e = op_info[op->code].effect;
-    if (op->body[0] || is_exchange(op) || (e != EFFECT_PURE && e != EFFECT_READ && op != b->last)) return false;
-    if (op_is_volatile(op)) return false;
+    if (is_exchange(op) || op_is_volatile(op)) return false;
+    if (op->code != OP_DOT && op != b->last && !is_wait(op) && (op->body[0] || !is_passable(op))) return false;
     any |= op->code == OP_DOT;
   }
   return any;
@@ -102,7 +110,7 @@ static bool is_product(const Op *op) {
   return op->code == OP_DOT || (op->code == OP_FOR && is_short(op) && only_multiplies(op->body[0]));
 }
 
-static bool passes_products(const Op *op) { return is_passable(op) || is_product(op); }
+static bool passes_products(const Op *op) { return is_passable(op) || is_product(op) || is_wait(op); }
 
 static void visit_products(Func *f, const GpuOptions *o, Block *block) {
   int64_t sums = loop_sums(f, block);

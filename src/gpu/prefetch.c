@@ -13,17 +13,14 @@
  * (gpu/disjoint.h).
  * num_stages=1, of the loop or the launch, forbids it.
  *
- * They are issued first of all in an iteration; but where threads write operands for products of warpgroups, after the
- * last such product. Before it stands a fence, which waits for all that a thread has asked of memory (MEMBAR.ALL.CTA):
- * loads at the top would hold up this iteration's first product for as long as memory takes. So they have until the
- * next iteration's.
+ * They are issued first of all in an iteration. (After the last fence, MEMBAR.ALL.CTA, that writes of operands for
+ * products of warpgroups need, they made states with gates 1.1 to 1.3 times as slow on an H200.)
  *
  * A loop of two iterations, as a tile of a few hundred columns taken in halves, has both iterations' loads before it:
  * its first does not wait for memory before it asks for the second's.
  *
  * What is read ahead stays in registers for an iteration, twice while the next comes in: it may take what the values
- * that the loop carries leave of a thread's, GpuBudgets.prefetched at most. At an iteration's end what came before is
- * used up: there it may take all that is left. Where that is not enough for all, nothing
+ * that the loop carries leave of a thread's, GpuBudgets.prefetched at most. Where that is not enough for all, nothing
  * is read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie
  * idle for all the iterations of those.
  */
@@ -100,34 +97,6 @@ static bool holds(const Block *b, OpCode code) {
   return false;
 }
 
-/* Whether v is made of a product's sums, this iteration's or those that the one before left: such stay in registers. */
-static bool is_of_sums(const Prefetch *p, const Value *v, int *left) {
-  stack_guard();
-  if (!in_body(p, v) || --*left < 0) return false;
-  if (!v->def) return v->index && is_of_sums(p, yielded(p, v), left);
-  if (v->def->code == OP_DOT || v->def->code == OP_DOT_WAIT) return true;
-  for (int i = 0; i < v->def->in_count && op_is_elementwise(v->def); i++)
-    if (is_of_sums(p, v->def->in[i], left)) return true;
-  return false;
-}
-
-/* Whether threads write operand k of a product, for warpgroups, in this iteration. */
-static bool writes_operand(const Prefetch *p, const Op *dot, int k) {
-  const Value *v = loop_untransposed(dot->in[k]);
-  int left = MAX_COPIED;
-  return in_body(p, v) && v->def && v->def->code != OP_RING_READ && (k || !is_of_sums(p, dot->in[k], &left));
-}
-
-/* What stands after the last product with a fence; NULL: there is none. */
-static Op *after_fences(const Prefetch *p, const GpuOptions *o) {
-  Op *place = NULL;
-  if (holds(p->body, OP_SCOPE) || !gpu_has_wgmma(o) || gpu_leaves_out(o, "late_prefetch")) return NULL;
-  for (Op *op = p->body->first; op; op = op->next)
-    for (int k = 0; k < 2 && op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps); k++)
-      if (writes_operand(p, op, k)) place = op->next;
-  return place;
-}
-
 /* Whether the loop has a first iteration. */
 static Value *has_first(Prefetch *p) {
   return build_cmp(&p->before, loop_leads_down(p->loop) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
@@ -196,25 +165,21 @@ static int64_t registers_loaded(const Func *f, const Op *load) {
 
 /* What is left for tiles that come an iteration early. A product wants its operands' parts beside the accumulator,
  * which may be another than what the loop carries, and addresses of what is loaded for it. */
-static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop, bool late) {
+static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop) {
   const Block *body = loop->body[0];
-  int64_t taken = late                  ? most->beside_sums
-                  : holds(body, OP_DOT) ? most->beside_prefetched_dot
-                                        : most->beside_prefetched,
-          other = 0;
+  int64_t taken = holds(body, OP_DOT) ? most->beside_prefetched_dot : most->beside_prefetched, other = 0;
   for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
   for (const Op *op = body->first; op; op = op->next) {
     if (op->code != OP_DOT || value_replacement(op->in[2])->block == body) continue;
     int64_t sum = registers_of(f, op->out[0], false);
     if (sum > other) other = sum;
   }
-  int64_t budget = gpu_thread_registers(f->num_warps) - taken - other;
-  if (late) return budget;
-  return budget / 2 < most->prefetched ? budget / 2 : most->prefetched;
+  int64_t budget = (gpu_thread_registers(f->num_warps) - taken - other) / 2;
+  return budget < most->prefetched ? budget : most->prefetched;
 }
 
 bool prefetch_holds(const Func *f, const GpuOptions *o, const Op *loop, Op *const *loads, int n) {
-  int64_t budget = budget_in(f, o->target->budgets, loop, false);
+  int64_t budget = budget_in(f, o->target->budgets, loop);
   for (int i = 0; i < n; i++) budget -= registers_loaded(f, loads[i]);
   return budget >= 0;
 }
@@ -246,14 +211,13 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   if (stages == 1 || !has_exchange(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
   if (!disjoint_stores(f, body, &p.stores)) return;
-  Op *late = after_fences(&p, o);
-  int64_t budget = budget_in(f, o->target->budgets, loop, late != NULL);
+  int64_t budget = budget_in(f, o->target->budgets, loop);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
     if (is_wanted(&p, op, &budget)) vec_push(f->cx->arena, &loads, op);
   if (!loads.n || budget < 0) return;
   for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
-  Op *place = late ? late : holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* regions that are marked keep theirs */
+  Op *place = holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* regions that are marked keep their loads */
   p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
   p.twice = runs_twice(loop) && !holds(body, OP_SCOPE);

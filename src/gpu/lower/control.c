@@ -127,7 +127,7 @@ static void lower_if(Lower *l, Op *op) {
 static void set_registers(Lower *l, bool computes) {
   const GpuBudgets *budgets = l->target->budgets;
   int warps = l->f->num_warps, all = GPU_REGISTERS / (32 * l->out->num_warps) / 8 * 8,
-      most = (all * l->out->num_warps - budgets->copying * LOWER_COPY_WARPS) / warps / 8 * 8;
+      most = (all * l->out->num_warps - budgets->copying * lower_copy_warps(l->f)) / warps / 8 * 8;
   if (most > budgets->computing) most = budgets->computing;
   if (all >= most) return; /* there are enough */
   lane_simple(&l->b, LANE_SETMAXNREG, computes ? most : budgets->copying, -1)->inc = computes;
@@ -148,7 +148,7 @@ static void lower_parts(Lower *l, Op *op) {
   lane_yield(b, 0, NULL);
   lane_enter(b, parts, 1);
   LowerOrder *first = lower_order_branch(l, before);
-  b->part_warps = LOWER_COPY_WARPS, b->part = 2;
+  b->part_warps = lower_copy_warps(l->f), b->part = 2;
   set_registers(l, false);
   l->first_thread = 32 * warps;
   lower_tensor_open_part(l, false);

@@ -144,6 +144,16 @@ static Dot dot_make(Lower *l, const Op *op) {
   return d;
 }
 
+static void find_groups(Op *op, void *arg) {
+  Lower *l = arg;
+  if (op->code == OP_DOT && !l->wgmma) {
+    l->wgmma = true; /* for can_be_wgmma() */
+    l->wgmma = dot_make(l, op).wgmma;
+  }
+}
+
+void lower_find_groups(Lower *l) { tile_walk(l->f->body, find_groups, l); }
+
 /* Where the operand's elements lie. */
 static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
   const DotShape *s = &d->shape;

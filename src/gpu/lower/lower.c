@@ -173,8 +173,8 @@ static void wait_for_grid(Lower *l, const GpuOptions *o) {
 
 /* Of a function that is parted: those that copy. */
 static void add_warps(Op *op, void *arg) {
-  LaneFunc *f = arg;
-  if (op->code == OP_COMPUTES) f->num_warps += LOWER_COPY_WARPS;
+  const Lower *l = arg;
+  if (op->code == OP_COMPUTES) l->out->num_warps += lower_copy_warps(l->f);
 }
 
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
@@ -182,14 +182,14 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
              .f = f,
              .target = o->target,
              .table = table,
-             .wgmma = gpu_has_wgmma(o) && f->num_warps >= 4,
              .fp8 = o->target->sm >= 89,
              .short_sums = !gpu_leaves_out(o, "short_sums"),
              .register_limited = register_limited};
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
   l.out->num_ctas = f->num_ctas;
-  tile_walk(f->body, add_warps, l.out);
+  tile_walk(f->body, add_warps, &l);
+  if (gpu_has_wgmma(o) && f->num_warps >= 4) lower_find_groups(&l);
   l.out->uses_list = o->list;
   l.out->persistent = f->persistent;
   l.out->unspecialized = f->unspecialized;

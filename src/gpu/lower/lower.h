@@ -21,13 +21,15 @@ typedef struct LowerDeferred {
   const Op *dot;
   DeferredWhere where;
 } LowerDeferred;
-enum { LOWER_COPY_WARPS = 4 }; /* a warpgroup, since registers are handed on by warpgroups */
+/* Of a function that is parted, the warps that copy: one; a warpgroup where registers are handed on, which goes by
+ * warpgroups: a multiprocessor's are enough for four that compute. */
+static inline int lower_copy_warps(const Func *f) { return f->num_warps > 4 ? 4 : 1; }
 struct Lower {
   Context *cx;
   Func *f;
   const GpuTarget *target;
   const LowerFn *table; /* by OpCode */
-  bool wgmma;           /* products may be those of warpgroups */
+  bool wgmma;           /* some products are those of warpgroups */
   bool fp8;             /* tensor cores take it */
   bool short_sums;      /* products of f32 are sums of short sums */
   LaneFunc *out;
@@ -122,6 +124,8 @@ bool lower_is_deferred(const Lower *l, const Value *v);
 bool lower_can_wait(const Op *op, const Op *until);
 /* what an operation before v's has found out by the way: v's will not be lowered */
 void lower_given(Lower *l, const Value *v, LaneValue **regs);
+/* l->wgmma: whether a product is one of warpgroups */
+void lower_find_groups(Lower *l);
 /* writes what the products in a loop take from outside; the caller takes it back after the loop */
 void lower_dots_before(Lower *l, Op *loop);
 void lower_ring(Lower *l, Op *op); /* lower/ring.c: rings in shared memory, and waits for what is in flight */

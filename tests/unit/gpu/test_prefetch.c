@@ -399,54 +399,6 @@ static void several_loads(void **state) {
   wide_loads(5, 0);
 }
 
-/* Which of a loop's load and product comes first. */
-static void find_order(Op *op, void *arg) {
-  OpCode *first = arg;
-  if (op->block->parent && *first == OP_STORE && (op->code == OP_LOAD || op->code == OP_DOT)) *first = op->code;
-}
-
-static OpCode first_in_loop(const char *ir, const char *target, const char *without) {
-  Context *cx = context_create();
-  volatile OpCode first = OP_STORE;
-  const char *wrong;
-  if (context_try(cx)) {
-    Func *f = parsed(cx, &(Case){.ir = ir});
-    GpuOptions o = {.target = gpu_target_find(target), .without = gpu_without(without, &wrong)};
-    gpu_prefetch(f, &o);
-    assert_int_equal(carried(f->body), 2);
-    tile_walk(f->body, find_order, (void *)&first);
-    context_end_try(cx);
-  }
-  context_destroy(cx);
-  return first;
-}
-
-/* A tile that threads write for warpgroups stands behind a fence, which would wait for the next iteration's loads. */
-static void loads_come_after_fences(void **state) {
-  static const char ir[] =
-      "kernel @k(%x: *f32 {divisible=16}, %out: *f32 {divisible=16}, %n: i32) {\n"
-      "%zero = const {value=0} : i32\n%one = const {value=1} : i32\n%none = const {value=0.0} : f32[64,64]\n"
-      "%ones = const {value=1.0} : f16[64,16]\n%ks = arange {start=0, end=16} : i32[16]\n"
-      "%ns = arange {start=0, end=64} : i32[64]\n%k1 = expand_dims %ks {axis=1} : i32[16,1]\n"
-      "%n1 = expand_dims %ns {axis=0} : i32[1,64]\n%wide = const {value=64} : i32[16,1]\n"
-      "%k2 = mul %k1, %wide : i32[16,1]\n%k3 = broadcast %k2 : i32[16,64]\n%n2 = broadcast %n1 : i32[16,64]\n"
-      "%at = add %k3, %n2 : i32[16,64]\n"
-      "%sum = for %zero, %n, %one, %none : f32[64,64] do (%i: i32, %acc: f32[64,64]) {\n"
-      "%step = splat %i : i32[16,64]\n%a = add %at, %step : i32[16,64]\n%p0 = splat %x : *f32[16,64]\n"
-      "%p = addptr %p0, %a : *f32[16,64]\n%t = load %p : f32[16,64]\n%h = convert %t : f16[16,64]\n"
-      "%d = dot %ones, %h, %acc : f32[64,64]\nyield %d\n}\n"
-      "%ms = arange {start=0, end=64} : i32[64]\n%m1 = expand_dims %ms {axis=1} : i32[64,1]\n"
-      "%wider = const {value=64} : i32[64,1]\n%m2 = mul %m1, %wider : i32[64,1]\n"
-      "%m3 = broadcast %m2 : i32[64,64]\n%n3 = broadcast %n1 : i32[64,64]\n%o = add %m3, %n3 : i32[64,64]\n"
-      "%o0 = splat %out : *f32[64,64]\n%op = addptr %o0, %o : *f32[64,64]\nstore %op, %sum\n}\n";
-  for (int n = 0; n <= 3; n++)
-    check(&(Case){.ir = ir, .ahead = 1, .x = numbers, .count = 1024 + 8, .args = {n}, .arg_count = 1});
-  assert_int_equal(first_in_loop(ir, "sm_90a", ""), OP_DOT);
-  assert_int_equal(first_in_loop(ir, "sm_90a", "late_prefetch"), OP_LOAD);
-  assert_int_equal(first_in_loop(ir, "sm_90a", "wgmma"), OP_LOAD);
-  assert_int_equal(first_in_loop(ir, "sm_80", ""), OP_LOAD);
-}
-
 static void nests(void **state) {
   const char *nested =
       HEAD "%sum = for %zero, %n, %tile, %none : f32 do (%i: i32, %acc0: f32) {\n" AT "%w = load %p, %mask : f32[128]\n"
@@ -565,7 +517,6 @@ int main(void) {
       cmocka_unit_test(two_iterations),
       cmocka_unit_test(masks_and_others),
       cmocka_unit_test(several_loads),
-      cmocka_unit_test(loads_come_after_fences),
       cmocka_unit_test(nests),
       cmocka_unit_test(stays_where_it_is),
       cmocka_unit_test(random_loops),

@@ -134,18 +134,17 @@ static void turned_operands(void **state) {
            "        acc += tl.dot(q, x) * 0.5\n"
            "    tl.store(out_ptr + m[:, None] * N + n[None, :], acc)\n";
   static const int shapes[][5] = {{64, 64, 64, 4, 3}, {64, 16, 16, 4, 2}, {128, 64, 32, 4, 1}, {128, 128, 64, 8, 2}};
-  for (size_t i = 0; i < 3 * sizeof shapes / sizeof *shapes; i++) {
-    const int *s = shapes[i / 3], m = s[0], n = s[1], k = s[2] * s[4];
-    const char *target = i % 3 ? "sm_90a" : "sm_80", *wrong;
+  for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+    const int *s = shapes[i / 2], m = s[0], n = s[1], k = s[2] * s[4];
+    const char *target = i % 2 ? "sm_90a" : "sm_80";
     DotCase c = dot_case(text, target, s[3], 3);
-    if (i % 3 == 2) c.without = gpu_without("turned_operands", &wrong);
     DotArg *q = dot_array(&c, DT_BF16, m * k), *x = dot_array(&c, DT_BF16, k * n), *g = dot_array(&c, DT_F32, k),
            *out = dot_array(&c, DT_F32, m * n);
     dot_int(&c, s[4]), dot_const(&c, m), dot_const(&c, n), dot_const(&c, s[2]);
     for (int j = 0; j < k; j++) dot_store(g, j, j % 3 - 1);
     dot_run(&c, "turned operands");
     DotCount count = dot_count(&c);
-    if ((count.wgmma > 0) != (i % 3 == 1)) fail_msg("shape %zu, %s: %d wgmma", i / 3, target, count.wgmma);
+    if ((count.wgmma > 0) != (i % 2 == 1)) fail_msg("shape %zu, %s: %d wgmma", i / 2, target, count.wgmma);
     for (int r = 0; r < m * n; r++) {
       double want = 0;
       for (int j = 0; j < k; j++) want += q->values[j * m + r / n] * g->values[j] * x->values[j * n + r % n] / 2;
