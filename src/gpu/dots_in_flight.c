@@ -28,8 +28,7 @@ typedef struct Flight {
 } Flight;
 
 static bool is_eligible(const Flight *p, const Op *op) {
-  return op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps) && op->out[0]->type->dtype == DT_F32 &&
-         type_elem_bytes(op->in[0]->type) == 2 && type_elem_bytes(op->in[1]->type) == 2;
+  return op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps) && op->out[0]->type->dtype == DT_F32;
 }
 
 /* Whether products of the block are left in flight, or their tiles are freed one by one. */

@@ -144,15 +144,9 @@ static Dot dot_make(Lower *l, const Op *op) {
   return d;
 }
 
-static void find_groups(Op *op, void *arg) {
-  Lower *l = arg;
-  if (op->code == OP_DOT && !l->wgmma) {
-    l->wgmma = true; /* for can_be_wgmma() */
-    l->wgmma = dot_make(l, op).wgmma;
-  }
+bool lower_dot_is_pending(Lower *l, const Op *dot) {
+  return dot->code == OP_DOT && dot->async && dot_make(l, dot).pending;
 }
-
-void lower_find_groups(Lower *l) { tile_walk(l->f->body, find_groups, l); }
 
 /* Where the operand's elements lie. */
 static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
@@ -427,7 +421,9 @@ void lower_dot(Lower *l, Op *op) {
   d.a.loaded = d.wgmma && layout_is_wgmma_loaded(out->type, d.layout);
   remember(l, &d);
   (d.wgmma ? lower_wgmma_begin : d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
-  LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, d.layout);
+  LaneValue **rc = lower_get(l, c); /* single warps do not add to what is in flight */
+  if (!d.wgmma && c->def && lower_dot_is_pending(l, c->def)) rc = lower_dots_wait(l, 0, lower_count(c), rc);
+  rc = lower_convert_kind(l, rc, lane_kind_of(c->type), c->layout, d.layout);
   d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, d.layout, sum), sizeof(LaneValue *) * (size_t)d.n);
   for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {
     if (part) lane_barrier(&l->b, false);

@@ -49,6 +49,12 @@ static inline uint32_t dot_line_of(const DotShape *s, const DotOperand *o, uint3
   return o->is_a ? v >> s->n : (v & ((1u << s->n) - 1)) | v >> (s->n + s->m) << s->n;
 }
 
+/* lower/dot.c: whether the product is in flight when the next operation begins: passes leave it so, and the layout gave
+ * it to warpgroups. */
+bool lower_dot_is_pending(Lower *l, const Op *dot);
+/* lower/ring.c: until at most so many groups of products are in flight; -> the sums. */
+LaneValue **lower_dots_wait(Lower *l, int pending, int n, LaneValue *const *sums);
+
 /* For each way: what is xor'ed onto the places of an operand's elements, so that accesses meet different banks; what
  * there is to be computed before the first chunk; and a chunk's products, from number `part`, added to d->acc. */
 void lower_fma_swizzle(const Dot *d, const DotOperand *o, F2Map *map);

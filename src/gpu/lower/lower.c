@@ -189,7 +189,6 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   l.out->num_warps = f->num_warps;
   l.out->num_ctas = f->num_ctas;
   tile_walk(f->body, add_warps, &l);
-  if (gpu_has_wgmma(o) && f->num_warps >= 4) lower_find_groups(&l);
   l.out->uses_list = o->list;
   l.out->persistent = f->persistent;
   l.out->unspecialized = f->unspecialized;

@@ -124,8 +124,6 @@ bool lower_is_deferred(const Lower *l, const Value *v);
 bool lower_can_wait(const Op *op, const Op *until);
 /* what an operation before v's has found out by the way: v's will not be lowered */
 void lower_given(Lower *l, const Value *v, LaneValue **regs);
-/* l->wgmma: whether a product is one of warpgroups */
-void lower_find_groups(Lower *l);
 /* writes what the products in a loop take from outside; the caller takes it back after the loop */
 void lower_dots_before(Lower *l, Op *loop);
 void lower_ring(Lower *l, Op *op); /* lower/ring.c: rings in shared memory, and waits for what is in flight */

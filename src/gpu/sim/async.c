@@ -267,10 +267,10 @@ bool sim_wgmma(SimRun *r, const SimOp *o, int w) {
 
 void sim_wgmma_group(SimRun *r, const SimOp *o, int w) {
   const LaneOp *op = o->op;
-  Queue *q = &r->async->products[w];
-  if (op->code == LANE_WGMMA_COMMIT) q->committed++;
+  Queue *q = r->async ? &r->async->products[w] : NULL; /* a wait may stand for products that single warps computed */
+  if (q && op->code == LANE_WGMMA_COMMIT) q->committed++;
   if (op->code != LANE_WGMMA_WAIT) return;
-  retire(r, q, still_open(q, op->imm), 32 * w, false);
+  if (q) retire(r, q, still_open(q, op->imm), 32 * w, false);
   for (int i = 0; i < op->out_count; i++)
     for (int t = 32 * w; t < 32 * w + 32; t++)
       sim_set(r, o->out[i], op->out[i]->type, t, sim_get(r, o->in[i], op->in[i]->type, t));

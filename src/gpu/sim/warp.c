@@ -121,7 +121,7 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
       case LANE_WGMMA_COMMIT:
       case LANE_WGMMA_WAIT:
         if (!all_there(r, o, w, lanes)) return false;
-        if (r->async) sim_wgmma_group(r, o, w);
+        sim_wgmma_group(r, o, w);
         break;
       case LANE_ELECT:
         for (int lane = 0; lane < 32; lane++)

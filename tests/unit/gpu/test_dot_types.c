@@ -178,6 +178,43 @@ static void infinities_in_three_products(void **state) {
   dot_free(&c);
 }
 
+/* ---- products that passes leave in flight, and the layout gives to single warps after all ---- */
+
+static const char both[] = HEAD "@triton.jit\ndef k(a_ptr, b_ptr, d_ptr, out_ptr, K, FIRST: tl.constexpr):\n"
+                                "    m = tl.arange(0, 64)\n"
+                                "    k = tl.arange(0, 32)\n"
+                                "    acc = tl.zeros([64, 64], tl.float32)\n"
+                                "    for i in range(0, K, 32):\n"
+                                "        a = tl.load(a_ptr + m[:, None] * K + (i + k)[None, :])\n"
+                                "        b = tl.load(b_ptr + (i + k)[:, None] + m[None, :] * K)\n"  /* along k */
+                                "        d = tl.load(d_ptr + (i + k)[:, None] * 64 + m[None, :])\n" /* across */
+                                "        s = tl.dot(a, b if FIRST else d)\n"
+                                "        s = tl.dot(a, d, s)\n"
+                                "        acc += s * 2\n"
+                                "    tl.store(out_ptr + m[:, None] * 64 + m[None, :], acc)\n";
+
+static void left_to_single_warps(void **state) {
+  enum { M = 64, K = 64 };
+  const char *wrong;
+  for (int first = 0; first < 2; first++) {
+    DotCase c = dot_case(both, "sm_90a", 4, 1);
+    const DotArg *a = dot_array(&c, DT_F32, M * K), *b = dot_array(&c, DT_F32, M * K),
+                 *d = dot_array(&c, DT_F32, M * K), *out = dot_array(&c, DT_F32, M * M);
+    dot_int(&c, K), dot_const(&c, first);
+    c.without = gpu_without("turned_operands", &wrong);
+    dot_run(&c, first ? "one of each" : "both");
+    assert_true(dot_count(&c).mma > 0 && (dot_count(&c).wgmma > 0) == first);
+    for (int i = 0; i < M * M; i++) {
+      double want = 0;
+      for (int k = 0; k < K; k++)
+        want += 2 * a->values[i / M * K + k] *
+                (d->values[k * M + i % M] + (first ? b->values[i % M * K + k] : d->values[k * M + i % M]));
+      if (out->values[i] != want) fail_msg("%d: %g, not %g at %d", first, out->values[i], want, i);
+    }
+    dot_free(&c);
+  }
+}
+
 /* ---- chains of products that are cut to tf32: what a tolerance counts ---- */
 
 static const char chains[] =
@@ -227,7 +264,8 @@ static void chains_of_products(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(loops_of_every_type), cmocka_unit_test(long_sums), cmocka_unit_test(sums_in_three_products),
-      cmocka_unit_test(infinities_in_three_products), cmocka_unit_test(chains_of_products)};
+      cmocka_unit_test(loops_of_every_type),    cmocka_unit_test(long_sums),
+      cmocka_unit_test(sums_in_three_products), cmocka_unit_test(infinities_in_three_products),
+      cmocka_unit_test(left_to_single_warps),   cmocka_unit_test(chains_of_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
