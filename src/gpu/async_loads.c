@@ -308,7 +308,7 @@ static bool lies_along(const AsyncLoads *p, const Value *v, int k) {
  * memory where the dot stands: it has to be over before the next one.) */
 static bool can_be_async(AsyncLoads *p, const Op *op) {
   if (!loop_carries_sum(p->body, op)) return false;
-  if (!p->tmem && (!gpu_has_wgmma(p->o) || !layout_takes_wgmma(op, p->f->num_warps))) return false;
+  if (!p->tmem && (!gpu_has_wgmma(p->o) || !layout_flies(op, p->f->num_warps))) return false;
   for (int k = 0; k < 2; k++) {
     bool along = lies_along(p, op->in[k], k);
     if (!is_in_ring(p, op->in[k])) return false;
@@ -390,6 +390,7 @@ static void find_beside(Op *op, void *arg) {
   layout_takes_mma(op, b->p->o->target->sm >= 89, b->p->f->num_warps, as);
   for (int k = 0; k < 2; k++)
     if (!is_in_ring(b->p, op->in[k])) b->bytes += type_numel(op->in[k]->type) * dtype_bytes(as[k]);
+  if (op->precision == PRECISION_SPLIT) b->bytes += type_numel(op->in[1]->type) * dtype_bytes(as[1]);
 }
 
 /* Bytes that dots of the body, in its branches too, keep in shared memory beside the rings, and what a persistent

@@ -106,7 +106,7 @@ static bool find_dots(Behind *p, Block *body) {
   for (Op *op = body->first; op; op = op->next) {
     if (op->code == OP_FOR || op->code == OP_WHILE) return false;
     if (op->code != OP_DOT) continue;
-    if (op->async || !layout_takes_wgmma(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
+    if (op->async || !layout_flies(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
     if (!dots++) p->first = op;
     p->dot = op;
   }

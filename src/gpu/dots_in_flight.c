@@ -28,7 +28,7 @@ typedef struct Flight {
 } Flight;
 
 static bool is_eligible(const Flight *p, const Op *op) {
-  return op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps) && op->out[0]->type->dtype == DT_F32;
+  return op->code == OP_DOT && layout_flies(op, p->f->num_warps) && op->out[0]->type->dtype == DT_F32;
 }
 
 /* Whether products of the block are left in flight, or their tiles are freed one by one. */

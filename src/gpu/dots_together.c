@@ -63,7 +63,7 @@ static bool find(Together *p) {
     if (op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_RING_WAIT || op->code == OP_DOT_WAIT) return false;
     frees |= op->code == OP_RING_FREE;
     if (op->code != OP_DOT) continue;
-    if (op->async || !layout_takes_wgmma(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
+    if (op->async || !layout_flies(op, p->f->num_warps) || op->out[0]->type->dtype != DT_F32) return false;
     if (!p->first && is_plain(op, p->body)) p->first = op;
     else if (p->first && !p->second && is_plain(op, p->body)) p->second = op;
   }

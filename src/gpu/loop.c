@@ -87,7 +87,10 @@ int loop_program_axis(const Func *f, const Value *v) {
 
 /* ---- sums of dots ------------------------------------------------------------------------------------------------ */
 
-int64_t loop_sum_registers(const Func *f, const Op *dot) { return type_numel(dot->out[0]->type) / (32 * f->num_warps); }
+int64_t loop_sum_registers(const Func *f, const Op *dot) {
+  int64_t sums = type_numel(dot->out[0]->type) / (32 * f->num_warps);
+  return dot->precision == PRECISION_SPLIT ? 2 * sums : sums; /* what it adds, too */
+}
 
 int64_t loop_sums(const Func *f, const Block *b) {
   int64_t registers = 0;

@@ -45,8 +45,9 @@ bool specialize_is_tile(const Loop *l, const Value *v) {
 }
 
 /* A dot of two rings' tiles that adds to what the loop only carries for it. */
-static bool can_be_async(const Loop *l, const Op *op) {
-  return loop_carries_sum(l->op->body[0], op) && specialize_is_tile(l, op->in[0]) && specialize_is_tile(l, op->in[1]);
+static bool can_be_async(const Specialize *p, const Loop *l, const Op *op) {
+  return loop_carries_sum(l->op->body[0], op) && layout_flies(op, p->f->num_warps) &&
+         specialize_is_tile(l, op->in[0]) && specialize_is_tile(l, op->in[1]);
 }
 
 static bool takes(const Op *dot, const Value *tile) {
@@ -135,7 +136,7 @@ static bool take_loop(Specialize *p, Op *op) {
   }
   if (!l->ring_count) return specialize_refuse(p, "its products take no tiles that are loaded beside them");
   for (Op *inner = body->first; inner && l->dot_count < MAX_RINGS; inner = inner->next)
-    if (can_be_async(l, inner)) l->dots[l->dot_count++] = inner;
+    if (can_be_async(p, l, inner)) l->dots[l->dot_count++] = inner;
   for (Op *inner = body->first; inner && !l->dot_count && !l->ahead; inner = inner->next)
     if (can_be_ahead(p, l, inner)) l->ahead = inner;
   for (int i = 0; i < l->ring_count && l->ahead; i++) l->rings[i].is_ahead = takes(l->ahead, l->rings[i].load->out[0]);

@@ -100,12 +100,15 @@ static int64_t other_bytes(const Specialize *p) {
   int64_t operands = beside.bytes;
   for (int i = 0; i < p->loop_count; i++) {
     int64_t bytes = 0;
-    for (const Op *op = p->loops[i].op->body[0]->first; op; op = op->next)
+    for (const Op *op = p->loops[i].op->body[0]->first; op; op = op->next) {
+      if (op->code == OP_DOT && op->precision == PRECISION_SPLIT)
+        bytes += type_numel(op->in[1]->type) * type_elem_bytes(op->in[1]->type); /* second pieces */
       for (int k = 0; k < 2 && op->code == OP_DOT; k++)
         if (!specialize_is_tile(&p->loops[i], op->in[k]) && !is_single(p, op->in[k]) &&
             !behind_keeps_registers(p->f, p->o, p->loops[i].op, op->in[k]) &&
             !(p->write_count && k == 0 && stays_in_registers(p, op->in[k])))
           bytes += type_numel(op->in[k]->type) * type_elem_bytes(op->in[k]->type);
+    }
     if (bytes > operands) operands = bytes;
   }
   return operands + ring_stored_bytes(p->f, p->o);

@@ -39,8 +39,8 @@ static Lies lies(Func *f, const Op *dot, int k) {
 static bool is_turned(Func *f, const Op *dot) {
   const Type *acc = dot->out[0]->type;
   Dtype as[2];
-  if (dot->in[0]->type->dtype != DT_F32 || dot->precision != PRECISION_TF32 || acc->rank != 2 || f->num_warps < 4 ||
-      !layout_takes_mma(dot, true, f->num_warps, as))
+  if (dot->in[0]->type->dtype != DT_F32 || (dot->precision != PRECISION_TF32 && dot->precision != PRECISION_SPLIT) ||
+      acc->rank != 2 || f->num_warps < 4 || !layout_takes_mma(dot, true, f->num_warps, as))
     return false;
   Lies a = lies(f, dot, 0), b = lies(f, dot, 1);
   if (a == LIES_ELSEWHERE || b != LIES_ACROSS) return false;

@@ -167,7 +167,11 @@ bool layout_takes_wgmma(const Op *dot, int num_warps) {
   Dtype as[2];
   return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 &&
          layout_takes_mma(dot, true, num_warps, as) && as[0] != DT_F64 &&
-         (as[0] != DT_F32 || dot->precision == PRECISION_TF32);
+         (as[0] != DT_F32 || dot->precision == PRECISION_TF32 || dot->precision == PRECISION_SPLIT);
+}
+
+bool layout_flies(const Op *dot, int num_warps) {
+  return layout_takes_wgmma(dot, num_warps) && dot->precision != PRECISION_SPLIT;
 }
 
 bool layout_wgmma_takes(const Op *dot, int k, int inner) {
@@ -260,20 +264,23 @@ static bool is_in_ring(const Value *v) {
 }
 
 /* Whether warpgroups are to compute the dot: f32 they take from shared memory along k alone. Of the first operand
- * threads may load what lies across, from a ring (loaded). */
+ * threads may load what lies across, from a ring (loaded). Of products in pieces threads hold the first anyway, and
+ * write the second where it lies across. */
 static bool is_for_groups(const Chooser *c, const Op *dot, bool *loaded) {
   *loaded = false;
   if (c->unit != DOT_WGMMA || !layout_takes_wgmma(dot, c->num_warps)) return false;
   if (dot->in[0]->type->dtype != DT_F32) return true;
+  bool split = dot->precision == PRECISION_SPLIT;
+  *loaded = comes_across(c, dot, 0) && !(split && !is_in_ring(dot->in[0]));
+  if (split) return true;
   if (comes_across(c, dot, 1)) return false;
-  *loaded = comes_across(c, dot, 0);
   return !*loaded || (is_in_ring(dot->in[0]) && is_in_ring(dot->in[1]));
 }
 
 /* Threads bring to shared memory what warpgroups take along k, word by word: a row's four words of 8 columns go at
  * once, as squares that are read across bring them. */
-static const Layout *for_words(Chooser *c, const Type *t) {
-  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(c->num_warps), .out_bits = log2_floor(type_numel(t))};
+const Layout *layout_for_words(Context *cx, const Type *t, int num_warps) {
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(num_warps), .out_bits = log2_floor(type_numel(t))};
   Deal left = deal_begin(t);
   uint32_t threads[F2_MAX] = {0};
   int at = deal(&left, 0, 2, threads);
@@ -282,17 +289,31 @@ static const Layout *for_words(Chooser *c, const Type *t) {
   for (int d = 1; d >= 0; d--) at += deal(&left, d, l.lane_bits + l.warp_bits - at, threads + at);
   for (int d = 0; d < 2; d++) l.reg_bits += deal(&left, d, F2_MAX, l.basis + l.reg_bits);
   memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
-  return layout_make(c->cx, &l);
+  return layout_make(cx, &l);
+}
+
+const Layout *layout_for_rows(Context *cx, const Type *t, int num_warps) {
+  Layout l = {.lane_bits = 5, .warp_bits = log2_floor(num_warps), .out_bits = log2_floor(type_numel(t))};
+  Deal left = deal_begin(t);
+  uint32_t threads[F2_MAX] = {0};
+  l.reg_bits += deal(&left, 0, 2, l.basis);
+  int at = deal(&left, 0, l.lane_bits, threads);
+  at += deal(&left, 1, l.lane_bits + l.warp_bits - at, threads + at);
+  for (int d = 0; d < 2; d++) l.reg_bits += deal(&left, d, F2_MAX, l.basis + l.reg_bits);
+  memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
+  return layout_make(cx, &l);
 }
 
 const Layout *layout_for_operand(Chooser *c, const Op *dot, int k) {
   enum { MOST = 32 };
   bool loaded;
   int left = MOST;
-  if (!(c->f->squares & SQUARES_OPERANDS) || dot->in[0]->type->dtype != DT_F32 || is_in_ring(dot->in[k]) ||
-      !is_for_groups(c, dot, &loaded) || loaded || !is_made_across(c, dot->in[k], !k, &left))
+  bool split = dot->precision == PRECISION_SPLIT && k == 0;
+  if (!(c->f->squares & SQUARES_OPERANDS || split) || dot->in[0]->type->dtype != DT_F32 || is_in_ring(dot->in[k]) ||
+      !is_for_groups(c, dot, &loaded) || loaded || !(split || is_made_across(c, dot->in[k], !k, &left)))
     return NULL;
-  return k ? for_words(c, dot->in[1]->type) : layout_mma_operand(c->cx, dot, layout_for_dot(c, dot), 0, 0);
+  return k ? layout_for_words(c->cx, dot->in[1]->type, c->num_warps)
+           : layout_mma_operand(c->cx, dot, layout_for_dot(c, dot), 0, 0);
 }
 
 /* As layout_is_wgmma_loaded wants it. */

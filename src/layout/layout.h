@@ -230,8 +230,14 @@ bool layout_is_wgmma_loaded(const Type *acc, const Layout *l);
 /* Whether warpgroups take operand k as it lies in shared memory, with neighbours of the dim `inner` side by side: of 16
  * bits both ways, others along k; f32, of the first operand, across, too. */
 bool layout_wgmma_takes(const Op *dot, int k, int inner);
+/* Layouts of a second operand of f32, [k, n]: in which threads write it along k, word by word, what they hold across;
+ * in which they read it, and write it again, in rows of up to 128 bytes along k. */
+const Layout *layout_for_words(Context *cx, const Type *t, int num_warps);
+const Layout *layout_for_rows(Context *cx, const Type *t, int num_warps);
 /* Whether the dot is laid out so, for so many warps. */
 bool layout_takes_wgmma(const Op *dot, int num_warps);
+/* The same, and what it leaves may be in flight while others run: not a sum of products that is added up after. */
+bool layout_flies(const Op *dot, int num_warps);
 /* Products that add to tensor memory (sm_100a): 128 lanes, a row each, of 512 columns; the next 128 rows lie in further
  * columns. Whether they take the dot, of 64 rows or a multiple of 128; int8: 8-bit integers too. */
 enum { TMEM_LANES = 128, TMEM_COLUMNS = 512, TMEM_LEAST = 32 /* columns that are allocated */ };

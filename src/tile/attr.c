@@ -29,7 +29,7 @@ static const char *const sems[] = {"acq_rel", "acquire", "release", "relaxed", N
 static const char *const scopes[] = {"gpu", "cta", "sys", NULL};
 static const char *const caches[] = {"none", "ca", "cg", "cs", "cv", "wb", "wt", NULL};
 static const char *const evicts[] = {"default", "first", "last", "normal", NULL};
-static const char *const precisions[] = {"tf32", "tf32x3", "ieee", "bf16x3", "bf16x6", NULL};
+static const char *const precisions[] = {"tf32", "tf32x3", "ieee", "bf16x3", "bf16x6", "split", NULL};
 static const char *const waits[] = {"no", "looks", "works", NULL};
 static const char *const hint_kinds[] = {"divisible", "contiguous", "constant", NULL};
 

@@ -136,7 +136,15 @@ typedef enum { SEM_ACQ_REL, SEM_ACQUIRE, SEM_RELEASE, SEM_RELAXED } MemSem;
 typedef enum { SCOPE_GPU, SCOPE_CTA, SCOPE_SYS } MemScope;
 typedef enum { CACHE_NONE, CACHE_CA, CACHE_CG, CACHE_CS, CACHE_CV, CACHE_WB, CACHE_WT } CacheHint;
 typedef enum { EVICT_DEFAULT, EVICT_FIRST, EVICT_LAST, EVICT_NORMAL } EvictHint; /* default: nothing was asked */
-typedef enum { PRECISION_TF32, PRECISION_TF32X3, PRECISION_IEEE, PRECISION_BF16X3, PRECISION_BF16X6 } DotPrecision;
+/* SPLIT: tf32x3 by warpgroups; a GPU's pass alone asks for it (gpu/split_dots.c) */
+typedef enum {
+  PRECISION_TF32,
+  PRECISION_TF32X3,
+  PRECISION_IEEE,
+  PRECISION_BF16X3,
+  PRECISION_BF16X6,
+  PRECISION_SPLIT
+} DotPrecision;
 typedef enum { HINT_DIVISIBLE, HINT_CONTIGUOUS, HINT_CONSTANT } HintKind;
 /* while's attr `waits`: whether it may wait for other programs (passes/waits.c) */
 typedef enum { WAIT_NONE, WAIT_LOOKS, WAIT_WORKS } Wait;

@@ -98,6 +98,7 @@ static int64_t room_for(const Lower *l, const Op *op, int registers) {
  * line that lies across. */
 static bool to_lie_along(const Dot *d, const DotOperand *o, int k) {
   const Value *v = d->op->in[k];
+  if (d->split) return true;
   if (lower_ring_read(v)) return lower_ring_along(v, k);
   return (d->mma && d->pack == 2) || lies_along(&d->shape, o, v->layout);
 }
@@ -107,6 +108,7 @@ static bool can_be_wgmma(const Lower *l, const Dot *d) {
   const Type *t = op->out[0]->type;
   bool loaded = layout_is_wgmma_loaded(t, d->layout);
   if (!d->mma || !l->wgmma || d->shape.n < 4 || !(loaded || layout_is_wgmma(t, d->layout))) return false;
+  if (d->pieces == PRECISION_SPLIT) return true;
   if (d->types[0] == DT_F64 || d->pieces != PRECISION_TF32) return false;
   for (int k = 0; k < 2 && d->pack != 1; k++) {
     DotOperand o = {.is_a = k == 0, .outer = k ? d->shape.n : d->shape.m};
@@ -134,9 +136,11 @@ static Dot dot_make(Lower *l, const Op *op) {
   if (d.types[0] == DT_F32) d.pieces = (DotPrecision)op->precision;
   d.tile_bits = d.pieces == PRECISION_BF16X3 || d.pieces == PRECISION_BF16X6 ? 4 : 3 + d.pack;
   d.wgmma = can_be_wgmma(l, &d);
+  d.split = d.wgmma && d.pieces == PRECISION_SPLIT;
+  if (d.pieces == PRECISION_SPLIT) d.pieces = PRECISION_TF32X3;
   d.n = layout_registers(d.layout);
   bool whole = lower_ring_read(op->in[0]) || lower_ring_read(op->in[1]);
-  d.pending = op->async && d.wgmma;
+  d.pending = op->async && d.wgmma && !d.split;
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
   while (!whole && d.chunk_bits > (d.mma ? d.tile_bits : 0) &&
          lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit)
@@ -170,7 +174,7 @@ typedef struct Image {
 } Image;
 
 /* What warpgroups take as tf32 from memory is rounded by who writes it there. */
-static bool is_rounded(const Dot *d) { return d->wgmma && d->kind == LK_F32; }
+static bool is_rounded(const Dot *d) { return d->wgmma && d->kind == LK_F32 && !d->split; }
 
 static const Value *untransposed(const Value *v) {
   while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
@@ -266,6 +270,7 @@ static LaneValue **registers_to_write(Lower *l, const Dot *d, int k) {
 
 /* Whether the operand is held as the hardware takes it from registers, and need not go to memory. */
 static bool in_registers(Lower *l, const Dot *d, int k) {
+  if (d->split && k == 0) return true;
   return !lower_ring_read(d->op->in[k]) && d->mma && (!d->wgmma || k == 0) && lower_mma_in_registers(l, d, k);
 }
 
@@ -314,7 +319,7 @@ static void place_before(Op *op, void *arg) {
 }
 
 /* What has been written is there for all, products of warpgroups too. */
-static void meet(Lower *l) {
+void lower_meet(Lower *l) {
   if (l->wgmma) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(&l->b, false);
 }
@@ -324,7 +329,7 @@ void lower_dots_before(Lower *l, Op *loop) {
   if (l->divergent) return;
   for (int i = 0; i < 2; i++)
     if (loop->body[i]) tile_walk(loop->body[i], place_before, &before);
-  if (before.any) meet(l);
+  if (before.any) lower_meet(l);
 }
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
@@ -332,7 +337,11 @@ void lower_dots_before(Lower *l, Op *loop) {
 /* False when the operand stands in shared memory already, or need not go there. */
 static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   const Value *v = d->op->in[k];
-  if (lower_ring_operand(l, d, o, k)) return false;
+  bool ring = lower_ring_operand(l, d, o, k);
+  o->loaded = k == 0 && d->wgmma && layout_is_wgmma_loaded(d->op->out[0]->type, d->layout);
+  o->in_registers = ring && d->split && k == 0 && !o->loaded;
+  if (ring && !(d->split && k && !o->along)) return false;
+  *o = (DotOperand){.loaded = o->loaded};
   F2Map map = describe(d, o, k == 0);
   o->in_registers = in_registers(l, d, k);
   if (o->in_registers) return false;
@@ -410,6 +419,42 @@ static void stage_next(Lower *l, const Op *op) {
       if (!stage_early(l, op, after, k)) return;
 }
 
+/* ---- in pieces, by warpgroups ------------------------------------------------------------------------------------ */
+
+static void place_rest(Lower *l, Dot *d) {
+  d->rest = place_operand(l, 1, d, &d->x.place.map, d->shape.k - d->chunk_bits);
+}
+
+/* Operand k of a split product as threads hold it: a as the hardware takes it from registers. */
+static LaneValue **held_by_threads(Lower *l, const Dot *d, int k, const Layout **layout) {
+  const Value *v = d->op->in[k];
+  const Layout *to = layout_mma_operand(l->cx, d->op, d->layout, 0, d->pack);
+  DotOperand ring = {0};
+  if (!lower_ring_operand(l, d, &ring, k)) {
+    LaneValue **regs = operand_registers(l, d, k);
+    *layout = v->layout;
+    if (k || lower_mma_in_registers(l, d, 0)) return regs;
+    *layout = to;
+    return lower_convert_kind(l, regs, d->kind, v->layout, to);
+  }
+  *layout = k ? layout_for_words(l->cx, v->type, l->f->num_warps) : to;
+  LaneValue **regs = lower_array(l, layout_registers(*layout));
+  ring.place.begin = ring.begin;
+  lower_place_read(l, &ring.place, regs, *layout, 0);
+  return regs;
+}
+
+/* x's second pieces, beside its first. */
+static void write_rest(Lower *l, Dot *d, LaneValue **regs, const Layout *layout, int part) {
+  int n = layout_registers(layout);
+  LaneValue **rest = lower_array(l, n);
+  for (int i = 0; i < n; i++) rest[i] = lower_rest(l, regs[i]);
+  lower_place_write(l, &d->rest, rest, layout, part);
+  d->rest_lies = true;
+}
+
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
+
 void lower_dot(Lower *l, Op *op) {
   const Value *c = op->in[2], *out = op->out[0];
   Dtype sum = sum_dtype(out->type->dtype);
@@ -417,8 +462,9 @@ void lower_dot(Lower *l, Op *op) {
   DotOperand *operands[] = {&d.a, &d.x};
   bool wanted[2];
   LaneValue **regs[2];
+  const Layout *layouts[2];
   for (int k = 0; k < 2; k++) wanted[k] = prepare(l, &d, operands[k], k);
-  d.a.loaded = d.wgmma && layout_is_wgmma_loaded(out->type, d.layout);
+  if (d.split) place_rest(l, &d);
   remember(l, &d);
   (d.wgmma ? lower_wgmma_begin : d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
   LaneValue **rc = lower_get(l, c); /* single warps do not add to what is in flight */
@@ -433,13 +479,16 @@ void lower_dot(Lower *l, Op *op) {
         lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
       if (!part && (wanted[k] || o->in_registers)) {
         lower_operand_now(l, op, k);
-        regs[k] = (wanted[k] ? registers_to_write : operand_registers)(l, &d, k);
+        layouts[k] = op->in[k]->layout;
+        if (d.split) regs[k] = held_by_threads(l, &d, k, &layouts[k]);
+        else regs[k] = (wanted[k] ? registers_to_write : operand_registers)(l, &d, k);
       }
-      if (!part && o->in_registers) o->regs = regs[k], o->layout = op->in[k]->layout;
-      if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);
+      if (!part && o->in_registers) o->regs = regs[k], o->layout = layouts[k];
+      if (wanted[k]) lower_place_write(l, &o->place, regs[k], layouts[k], part);
+      if (wanted[k] && d.split) write_rest(l, &d, regs[k], layouts[k], part);
     }
     if ((wanted[0] || wanted[1]) && d.mma && d.chunk_bits == d.shape.k) stage_next(l, op);
-    if (wanted[0] || wanted[1]) meet(l);
+    if (wanted[0] || wanted[1]) lower_meet(l);
     /* or the assembler begins with it while the product before has not ended */
     else if (l->register_limited && d.mma && !d.wgmma) lane_barrier(&l->b, true);
     if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);

@@ -37,6 +37,9 @@ typedef struct Dot {
   int chunk_bits;  /* log2 of the k's that lie in shared memory at a time */
   LaneValue **acc; /* f32, f64 or integers */
   bool pending;    /* the accumulators may be in flight: whoever takes them waits */
+  bool split;      /* by warpgroups in three products of tf32 (lower/wgmma.c): threads hold a */
+  Place rest;      /* of those: where x's second pieces lie; their first are x as it lies, cut off by the hardware */
+  bool rest_lies;  /* they have been written with x */
   void *own;       /* lower/fma.c's, lower/mma.c's, lower/wgmma.c's */
 } Dot;
 
@@ -86,6 +89,10 @@ LaneValue *lower_dot_descriptor_at(Lower *l, const Dot *d, const DotDescriptor *
 /* lower/ring.c: fills place, begin and along of an operand that lies in a ring's slot; false: it does not. */
 bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k);
 bool lower_ring_along(const Value *v, int k); /* of one that does: `along` */
+/* lower/dot.c: what threads have written is there for all, products of warpgroups too. */
+void lower_meet(Lower *l);
+/* The second piece of a number of f32 in two of tf32. */
+LaneValue *lower_rest(Lower *l, LaneValue *x);
 void lower_wgmma_begin(Lower *l, Dot *d);
 void lower_wgmma_chunk(Lower *l, Dot *d, int part);
 

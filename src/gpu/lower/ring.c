@@ -223,7 +223,7 @@ static void find_loads(Op *op, void *arg) {
     const Op *read = lower_ring_read(op->in[k]);
     if (!read || (s->ring ? read->in[0] != s->ring : !is_tensor(s->l, read->in[0]))) continue;
     bool loaded = layout_is_wgmma_loaded(op->out[0]->type, op->out[0]->layout);
-    s->any |= !is_of_groups(s->l, op) || (loaded && k == 0);
+    s->any |= !is_of_groups(s->l, op) || (loaded && k == 0) || op->precision == PRECISION_SPLIT;
   }
 }
 

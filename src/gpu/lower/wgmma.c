@@ -18,8 +18,14 @@
  */
 #include "gpu/lower/dot.h"
 
+#include <math.h>
+
+static const double REST = 0x1p-60;
+
 enum { MOST_COLUMNS = 8 }; /* log2 of an instruction's */
-enum { WORDS = 4 };        /* of a, that an instruction takes of a thread */
+/* registers of an instruction's sums in pieces, at least: narrower ones take longer to issue than to multiply */
+enum { SPLIT_SUMS = 32 };
+enum { WORDS = 4 }; /* of a, that an instruction takes of a thread */
 
 /* Of a descriptor's place. In a cluster the bits above it are the block's number, and would count as a distance. */
 enum { PLACE_MASK = 0x3fff };
@@ -32,7 +38,8 @@ typedef struct Operand {
 } Operand;
 
 typedef struct Wgmma {
-  Operand a, x;
+  Operand a, x, rest; /* rest: x's second pieces */
+  DotOperand rests;
   uint32_t row;                  /* of the accumulator: what hardware calls 8 rows further */
   int column_bits;               /* log2 of an instruction's columns */
   int block_bits, block[F2_MAX]; /* register bits of the accumulator that number the instructions of one k */
@@ -103,14 +110,29 @@ static void find_operand(Lower *l, const Dot *d, const DotOperand *o, Operand *p
   lower_dot_descriptor(l, d, o, at, &p->is);
 }
 
+/* In pieces: what the accumulator and both pieces of a leave of a thread's registers, for sums that begin at nothing.
+ */
+static int registers_of_sums(Lower *l, const Dot *d) {
+  int rows = 0;
+  for (int i = 0; i < d->layout->reg_bits; i++) rows += d->layout->basis[i] >> d->shape.n != 0;
+  int words = 2 * (1 << rows << (d->chunk_bits - 2));
+  int left = gpu_thread_registers(l->f->num_warps) - d->n - words - l->target->budgets->beside_words;
+  return left > SPLIT_SUMS ? left : SPLIT_SUMS;
+}
+
 void lower_wgmma_begin(Lower *l, Dot *d) {
   Wgmma *m = d->own = NEW(l->cx->arena, Wgmma);
   const Layout *acc = d->layout;
   find_operand(l, d, &d->a, &m->a);
   find_operand(l, d, &d->x, &m->x);
+  if (d->split) {
+    m->rests = (DotOperand){.along = true, .outer = d->x.outer, .place = d->rest};
+    find_operand(l, d, &m->rests, &m->rest);
+  }
   int registers = gpu_thread_registers(l->out->num_warps) - l->target->budgets->beside_instruction;
   m->row = d->a.loaded ? 1u << d->shape.n : 8u << d->shape.n;
   m->column_bits = 3;
+  if (d->split) registers = registers_of_sums(l, d);
   while (m->column_bits < d->shape.n && m->column_bits < MOST_COLUMNS && 1 << m->column_bits <= registers &&
          layout_find_register(acc, 1u << m->column_bits) >= 0)
     m->column_bits++;
@@ -119,7 +141,7 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
     if (v & ~inside) m->block[m->block_bits++] = i;
   }
   m->steps = 1 << (d->chunk_bits - d->tile_bits);
-  if (!d->a.loaded) return;
+  if (!d->a.loaded || d->split) return;
   /* two groups at least: a loop's next iteration must not load what products in flight read */
   int words = (gpu_thread_registers(l->f->num_warps) - d->n - l->target->budgets->beside_words) / 2;
   do m->steps /= 2;
@@ -172,7 +194,7 @@ static void load_words(Lower *l, const Dot *d, int k, LaneValue **out) {
         int64_t imm;
         LaneValue *address = address_of(l, d, (uint32_t)begin, k + 4 * half, &imm);
         lower_vector_load(l, d->kind, each, address, imm, d->a.place.buffer, NULL, rows[i]);
-        for (int r = 0; r < each; r++) rows[i][r] = rounded_up(l, rows[i][r]);
+        for (int r = 0; r < each && !d->split; r++) rows[i][r] = rounded_up(l, rows[i][r]);
       }
       for (int r = 0; r < 2; r++) out[WORDS * i + 2 * half + r] = rows[from][line - begin + r];
     }
@@ -186,7 +208,7 @@ static void words_of(Lower *l, const Dot *d, uint32_t v, int k, LaneValue *out[4
     uint32_t line = dot_line_of(s, o, v) + 8 * (uint32_t)(i & 1);
     out[i] =
         lower_mma_word(l, d, o, dot_line_begin(s, o, line) ^ dot_k(s, o, (uint32_t)(k + (4 << d->pack) * (i >> 1))));
-    if (d->kind == LK_F32) out[i] = lower_tf32(l, out[i]);
+    if (d->kind == LK_F32 && !d->split) out[i] = lower_tf32(l, out[i]);
   }
 }
 
@@ -203,24 +225,30 @@ static bool all_zero(LaneValue *const *regs, int n) {
   return true;
 }
 
-/* Products of some steps, as a group. words: of a, that threads hold; NULL: it lies in memory. */
-static void multiply(Lower *l, Dot *d, int from, int steps, LaneValue *const *words) {
+/* Some steps of k, some of the instructions of each. */
+typedef struct Part {
+  int step, steps, block, blocks;
+} Part;
+
+/* Products of a part, as a group. words: of a, that threads hold, of all blocks of the first step and those after;
+ * NULL: it lies in memory. */
+static void multiply(Lower *l, Dot *d, const Operand *x, Part p, LaneValue *const *words) {
   LaneBuilder *b = &l->b;
   const Wgmma *m = d->own;
-  int n = (1 << m->column_bits) / 2, blocks = 1 << m->block_bits;
+  int n = (1 << m->column_bits) / 2, all = 1 << m->block_bits;
   LaneValue **acc = lower_array(l, n);
   bool mixed;
   LaneKind kind = lower_mma_kind(d, &mixed);
   lane_simple(b, LANE_WGMMA_FENCE, 0, -1);
-  for (int i = 0; i < steps * blocks; i++) {
-    int k = (from + i / blocks) << d->tile_bits;
-    uint32_t v = block_at(d, m, i % blocks);
+  for (int i = 0; i < p.steps * p.blocks; i++) {
+    int step = i / p.blocks, block = p.block + i % p.blocks, k = (p.step + step) << d->tile_bits;
+    uint32_t v = block_at(d, m, block);
     for (int r = 0; r < n; r++) acc[r] = d->acc[register_of(d, v, r)];
     LaneValue *low = words ? NULL : lower_dot_descriptor_at(l, d, &m->a.is, v, k);
     bool zero = all_zero(acc, n);
-    lane_wgmma(b, kind, mixed, words != NULL, words ? words + WORDS * i : &low,
-               lower_dot_descriptor_at(l, d, &m->x.is, v, k), m->a.is.high | (uint64_t)m->x.is.high << 32,
-               !words && !d->a.along, !d->x.along, n, zero ? NULL : acc, acc);
+    lane_wgmma(b, kind, mixed, words != NULL, words ? words + WORDS * (step * all + block) : &low,
+               lower_dot_descriptor_at(l, d, &x->is, v, k), m->a.is.high | (uint64_t)x->is.high << 32,
+               !words && !d->a.along, !x->o->along, n, zero ? NULL : acc, acc);
     for (int r = 0; r < n; r++) d->acc[register_of(d, v, r)] = acc[r];
   }
   lane_simple(b, LANE_WGMMA_COMMIT, 0, -1);
@@ -233,10 +261,88 @@ static bool is_waited_for(const Dot *d) {
   return false;
 }
 
+/* ---- in pieces --------------------------------------------------------------------------------------------------- */
+
+LaneValue *lower_rest(Lower *l, LaneValue *x) {
+  LaneBuilder *b = &l->b;
+  LaneValue *head = lane_2(b, LANE_AND, LK_B32, x, lane_const(b, LT_B32, 0xffffe000)),
+            *left = lane_2(b, LANE_SUB, LK_F32, x, head),
+            *infinite = lane_setp(b, CMP_EQ, LK_F32, lane_1(b, LANE_ABS, LK_F32, x), lane_f32(b, INFINITY));
+  return lane_select(b, infinite, x, lower_tf32(l, lane_3(b, LANE_FMA, LK_F32, x, lane_f32(b, REST), left)));
+}
+
+/* x's second pieces, of what lies in memory. */
+static void write_rests(Lower *l, const Dot *d) {
+  const Value *v = d->op->in[1];
+  const Layout *rows = layout_for_rows(l->cx, v->type, l->f->num_warps);
+  int n = layout_registers(rows);
+  LaneValue **regs = lower_array(l, n);
+  Place at = d->x.place;
+  at.begin = d->x.begin;
+  lower_place_read(l, &at, regs, rows, 0);
+  for (int i = 0; i < n; i++) regs[i] = lower_rest(l, regs[i]);
+  lower_place_write(l, &d->rest, regs, rows, 0);
+  lower_meet(l);
+}
+
+/* The words of a step of the chunk, and their second pieces. */
+static void words_of_step(Lower *l, const Dot *d, int part, int step, LaneValue **words, LaneValue **rests) {
+  const Wgmma *m = d->own;
+  int blocks = 1 << m->block_bits, k = step << d->tile_bits;
+  if (d->a.loaded) load_words(l, d, k, words);
+  for (int i = 0; i < blocks && !d->a.loaded; i++)
+    words_of(l, d, block_at(d, m, i), (part << d->chunk_bits) + k, words + WORDS * i);
+  for (int i = 0; i < WORDS * blocks; i++) rests[i] = lower_rest(l, words[i]);
+}
+
+/* A block's sums have come. */
+static void add_block(Lower *l, Dot *d, int block, LaneValue **acc) {
+  const Wgmma *m = d->own;
+  int n = (1 << m->column_bits) / 2;
+  LaneValue **sums = lower_array(l, n);
+  for (int r = 0; r < n; r++) sums[r] = d->acc[register_of(d, block_at(d, m, block), r)];
+  lane_wgmma_wait(&l->b, 0, n, sums, sums);
+  for (int r = 0; r < n; r++) {
+    int at = register_of(d, block_at(d, m, block), r);
+    acc[at] = lane_2(&l->b, LANE_ADD, LK_F32, acc[at], sums[r]);
+  }
+}
+
+/* The first product begins as soon as a step's words are there, and threads write x's second pieces meanwhile. As many
+ * blocks' sums as there are registers for are in flight at a time. */
+static void multiply_pieces(Lower *l, Dot *d, int part) {
+  const Wgmma *m = d->own;
+  int blocks = 1 << m->block_bits, each = WORDS * blocks, most = registers_of_sums(l, d) >> (m->column_bits - 1);
+  LaneValue **words = lower_array(l, each * m->steps), **rests = lower_array(l, each * m->steps), **acc = d->acc;
+  if (most < 1) most = 1;
+  if (most > blocks) most = blocks;
+  d->acc = lower_array(l, d->n);
+  for (int i = 0; i < d->n; i++) d->acc[i] = lane_f32(&l->b, 0);
+  for (int step = 0; step < m->steps; step++) {
+    words_of_step(l, d, part, step, words + each * step, rests + each * step);
+    multiply(l, d, &m->x, (Part){step, 1, 0, most}, rests + each * step);
+  }
+  if (!d->rest_lies) write_rests(l, d);
+  for (int i = 0; i < blocks; i += most) {
+    Part some = {0, m->steps, i, i + most < blocks ? most : blocks - i};
+    if (i) multiply(l, d, &m->x, some, rests);
+    multiply(l, d, &m->rest, some, words);
+    multiply(l, d, &m->x, some, words);
+    for (int k = 0; k < some.blocks; k++) add_block(l, d, i + k, acc);
+  }
+  d->acc = acc;
+  lane_simple(&l->b, LANE_SHARED_READ, 0, d->x.place.buffer);
+  lane_simple(&l->b, LANE_SHARED_READ, 0, d->rest.buffer);
+}
+
 void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
   LaneBuilder *b = &l->b;
   const Wgmma *m = d->own;
   int steps = 1 << (d->chunk_bits - d->tile_bits), blocks = 1 << m->block_bits;
+  if (d->split) {
+    multiply_pieces(l, d, part);
+    return;
+  }
   bool held = d->a.in_registers || d->a.loaded;
   for (int from = 0; from < steps; from += m->steps) {
     LaneValue **words = held ? lower_array(l, WORDS * m->steps * blocks) : NULL;
@@ -245,7 +351,7 @@ void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
     for (int i = 0; i < m->steps * blocks && d->a.in_registers; i++)
       words_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + ((from + i / blocks) << d->tile_bits),
                words + WORDS * i);
-    multiply(l, d, from, m->steps, words);
+    multiply(l, d, &m->x, (Part){from, m->steps, 0, blocks}, words);
     bool last = from + m->steps == steps; /* registers of the group before are to be free */
     if (!last || (d->a.loaded && d->pending && !is_waited_for(d))) lane_wgmma_wait(b, 1, 0, NULL, NULL);
   }

@@ -150,6 +150,66 @@ static void sums_in_three_products(void **state) {
     fail_msg("%g in the mean, %g at most; by mma %g", split.mean, split.most, whole.most);
 }
 
+/* Whichever way operands lie, made by copies or by arithmetic, with warps that copy or without: numbers of two pieces
+ * times numbers of one, so that sums are exact. */
+static const char pieces[] =
+    HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, K, sam, sak, sbk, sbn, M: tl.constexpr, N: tl.constexpr, "
+         "BK: tl.constexpr, MADE: tl.constexpr):\n"
+         "    m = tl.arange(0, M)\n"
+         "    n = tl.arange(0, N)\n"
+         "    k = tl.arange(0, BK)\n"
+         "    acc = tl.zeros([M, N], tl.float32)\n"
+         "    for i in range(0, K, BK):\n"
+         "        at = i + k\n"
+         "        a = tl.load(a_ptr + m[:, None] * sam + at[None, :] * sak, mask=at[None, :] < K, other=0.0)\n"
+         "        b = tl.load(b_ptr + at[:, None] * sbk + n[None, :] * sbn, mask=at[:, None] < K, other=0.0)\n"
+         "        acc = tl.dot(-a if MADE & 1 else a, tl.abs(b) if MADE & 2 else b, acc, input_precision='tf32x3')\n"
+         "    tl.store(out_ptr + m[:, None] * N + n[None, :], acc)\n";
+
+typedef struct Way {
+  int m, n, block, warps;
+  bool a_along, b_along, specialize;
+  int made, fine; /* fine: which operand has numbers of two pieces */
+} Way;
+
+static void check_pieces(const Way *w) {
+  enum { K = 80 };
+  DotCase c = dot_case(pieces, "sm_90a", w->warps, 3);
+  DotArg *in[] = {dot_array(&c, DT_F32, w->m * K), dot_array(&c, DT_F32, w->n * K)};
+  for (int i = 0; i < in[w->fine]->count; i++)
+    dot_store(in[w->fine], i, ((double)((unsigned)i * 2654435761u % 8191) - 4095) / 1024);
+  const DotArg *out = dot_array(&c, DT_F32, w->m * w->n);
+  int strides[] = {K, w->a_along ? K : 1, w->a_along ? 1 : w->m, w->b_along ? 1 : w->n, w->b_along ? K : 1};
+  for (int i = 0; i < 5; i++) dot_int(&c, strides[i]);
+  dot_const(&c, w->m), dot_const(&c, w->n), dot_const(&c, w->block), dot_const(&c, w->made);
+  c.specialize = w->specialize;
+  char what[120];
+  snprintf(what, sizeof what, "%d x %d x %d, %d warps, a %s, b %s, made %d, fine %d%s", w->m, w->n, w->block, w->warps,
+           w->a_along ? "along" : "across", w->b_along ? "along" : "across", w->made, w->fine,
+           w->specialize ? ", specialized" : "");
+  dot_run(&c, what);
+  if (!dot_count(&c).wgmma || dot_count(&c).mma) fail_msg("%s: not by warpgroups", what);
+  for (int i = 0; i < w->m * w->n; i++) {
+    double want = 0;
+    for (int k = 0; k < K; k++) {
+      double a = in[0]->values[w->a_along ? i / w->n * K + k : k * w->m + i / w->n],
+             b = in[1]->values[w->b_along ? i % w->n * K + k : k * w->n + i % w->n];
+      want += (w->made & 1 ? -a : a) * (w->made & 2 ? fabs(b) : b);
+    }
+    if (out->values[i] != want) fail_msg("%s: %g, not %g at %d", what, out->values[i], want, i);
+  }
+  dot_free(&c);
+}
+
+static void pieces_of_every_way(void **state) {
+  static const int shapes[][4] = {{128, 64, 32, 4}, {64, 128, 32, 4}, {128, 128, 16, 8}, {64, 256, 16, 4}};
+  for (int shape = 0; shape < 4; shape++)
+    for (int i = 0; i < 64; i++) {
+      const int *s = shapes[shape];
+      check_pieces(&(Way){s[0], s[1], s[2], s[3], i & 1, i & 2, i & 4, i >> 3 & 3, i >> 5 & 1});
+    }
+}
+
 /* What is no number, or infinite, is so as in one product; an infinity meets rests of both signs, and none. */
 static void infinities_in_three_products(void **state) {
   enum { M = 128, N = 64, K = 32 };
@@ -263,9 +323,12 @@ static void chains_of_products(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(loops_of_every_type),    cmocka_unit_test(long_sums),
-      cmocka_unit_test(sums_in_three_products), cmocka_unit_test(infinities_in_three_products),
-      cmocka_unit_test(left_to_single_warps),   cmocka_unit_test(chains_of_products)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type),
+                                     cmocka_unit_test(long_sums),
+                                     cmocka_unit_test(sums_in_three_products),
+                                     cmocka_unit_test(pieces_of_every_way),
+                                     cmocka_unit_test(infinities_in_three_products),
+                                     cmocka_unit_test(left_to_single_warps),
+                                     cmocka_unit_test(chains_of_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
