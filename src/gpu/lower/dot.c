@@ -148,9 +148,45 @@ static Dot dot_make(Lower *l, const Op *op) {
   return d;
 }
 
-bool lower_dot_is_pending(Lower *l, const Op *dot) {
+/* ---- what is in flight ------------------------------------------------------------------------------------------- */
+
+/* Whether the product is in flight when the next operation begins: passes leave it so, and the layout gave it to
+ * warpgroups. */
+static bool is_pending(Lower *l, const Op *dot) {
   return dot->code == OP_DOT && dot->async && dot_make(l, dot).pending;
 }
+
+/* Passes count products that may be in flight; of those that the layout gave to single warps none is. */
+static int left_in_flight(Lower *l, const Op *wait) {
+  const Op *parent = wait->block->parent, *op = wait;
+  bool around = parent && parent->code == OP_FOR;
+  int left = (int)wait->pending, n = left;
+  while (left > 0) {
+    op = op->prev ? op->prev : around ? wait->block->last : NULL;
+    if (!op || op == wait) break;
+    if (!op->prev && op == wait->block->first) around = false;
+    if (op->code != OP_DOT || !op->async) continue;
+    n -= !is_pending(l, op);
+    left--;
+  }
+  return n;
+}
+
+static LaneValue **wait_for_dots(Lower *l, int pending, int n, LaneValue *const *sums) {
+  LaneValue **out = lower_array(l, n);
+  lane_wgmma_wait(&l->b, pending, n, sums, out);
+  for (int i = 0; i < l->in_flight.n && !pending; i++) lane_simple(&l->b, LANE_SHARED_READ, 0, l->in_flight.at[i]);
+  if (!pending) l->in_flight.n = 0;
+  return out;
+}
+
+void lower_dot_wait(Lower *l, Op *op) {
+  int n = op->in_count ? lower_count(op->in[0]) : 0;
+  LaneValue **out = wait_for_dots(l, left_in_flight(l, op), n, n ? lower_get(l, op->in[0]) : NULL);
+  if (n) lower_set(l, op->out[0], out);
+}
+
+/* ---- where operands lie ------------------------------------------------------------------------------------------ */
 
 /* Where the operand's elements lie. */
 static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
@@ -318,12 +354,6 @@ static void place_before(Op *op, void *arg) {
   }
 }
 
-/* What has been written is there for all, products of warpgroups too. */
-void lower_meet(Lower *l) {
-  if (l->wgmma) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
-  lane_barrier(&l->b, false);
-}
-
 void lower_dots_before(Lower *l, Op *loop) {
   Before before = {l, loop, false};
   if (l->divergent) return;
@@ -468,7 +498,7 @@ void lower_dot(Lower *l, Op *op) {
   remember(l, &d);
   (d.wgmma ? lower_wgmma_begin : d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
   LaneValue **rc = lower_get(l, c); /* single warps do not add to what is in flight */
-  if (!d.wgmma && c->def && lower_dot_is_pending(l, c->def)) rc = lower_dots_wait(l, 0, lower_count(c), rc);
+  if (!d.wgmma && c->def && is_pending(l, c->def)) rc = wait_for_dots(l, 0, lower_count(c), rc);
   rc = lower_convert_kind(l, rc, lane_kind_of(c->type), c->layout, d.layout);
   d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, d.layout, sum), sizeof(LaneValue *) * (size_t)d.n);
   for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {

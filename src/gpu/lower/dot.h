@@ -52,12 +52,6 @@ static inline uint32_t dot_line_of(const DotShape *s, const DotOperand *o, uint3
   return o->is_a ? v >> s->n : (v & ((1u << s->n) - 1)) | v >> (s->n + s->m) << s->n;
 }
 
-/* lower/dot.c: whether the product is in flight when the next operation begins: passes leave it so, and the layout gave
- * it to warpgroups. */
-bool lower_dot_is_pending(Lower *l, const Op *dot);
-/* lower/ring.c: until at most so many groups of products are in flight; -> the sums. */
-LaneValue **lower_dots_wait(Lower *l, int pending, int n, LaneValue *const *sums);
-
 /* For each way: what is xor'ed onto the places of an operand's elements, so that accesses meet different banks; what
  * there is to be computed before the first chunk; and a chunk's products, from number `part`, added to d->acc. */
 void lower_fma_swizzle(const Dot *d, const DotOperand *o, F2Map *map);
@@ -89,7 +83,7 @@ LaneValue *lower_dot_descriptor_at(Lower *l, const Dot *d, const DotDescriptor *
 /* lower/ring.c: fills place, begin and along of an operand that lies in a ring's slot; false: it does not. */
 bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k);
 bool lower_ring_along(const Value *v, int k); /* of one that does: `along` */
-/* lower/dot.c: what threads have written is there for all, products of warpgroups too. */
+/* What threads have written is there for all, products of warpgroups too. */
 void lower_meet(Lower *l);
 /* The second piece of a number of f32 in two of tf32. */
 LaneValue *lower_rest(Lower *l, LaneValue *x);

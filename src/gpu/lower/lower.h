@@ -112,7 +112,8 @@ void lower_scan(Lower *l, Op *op);           /* lower/scan.c */
 void lower_map(Lower *l, Op *op);            /* lower/scan.c */
 void lower_sort(Lower *l, Op *op);           /* lower/sort.c */
 void lower_gather(Lower *l, Op *op);         /* lower/gather.c: gather, histogram */
-void lower_dot(Lower *l, Op *op);            /* lower/dot.c */
+void lower_dot(Lower *l, Op *op);
+void lower_dot_wait(Lower *l, Op *op); /* lower/dot.c */
 /* lower/deferred.c: what of a block waits for its products */
 void lower_plan_deferred(Lower *l, const Block *block);
 LowerDeferred *lower_deferred_create(Lower *l, int values);

@@ -165,36 +165,6 @@ static void copy_tile(Lower *l, Op *op) {
   lane_leave(&l->b, branch);
 }
 
-/* Passes count products that may be in flight; of those that the layout gave to single warps none is. */
-static int left_in_flight(Lower *l, const Op *wait) {
-  const Op *parent = wait->block->parent, *op = wait;
-  bool around = parent && parent->code == OP_FOR;
-  int left = (int)wait->pending, n = left;
-  while (left > 0) {
-    op = op->prev ? op->prev : around ? wait->block->last : NULL;
-    if (!op || op == wait) break;
-    if (!op->prev && op == wait->block->first) around = false;
-    if (op->code != OP_DOT || !op->async) continue;
-    n -= !lower_dot_is_pending(l, op);
-    left--;
-  }
-  return n;
-}
-
-LaneValue **lower_dots_wait(Lower *l, int pending, int n, LaneValue *const *sums) {
-  LaneValue **out = lower_array(l, n);
-  lane_wgmma_wait(&l->b, pending, n, sums, out);
-  for (int i = 0; i < l->in_flight.n && !pending; i++) lane_simple(&l->b, LANE_SHARED_READ, 0, l->in_flight.at[i]);
-  if (!pending) l->in_flight.n = 0;
-  return out;
-}
-
-static void wait_for_dots(Lower *l, const Op *op) {
-  int n = op->in_count ? lower_count(op->in[0]) : 0;
-  LaneValue **out = lower_dots_wait(l, left_in_flight(l, op), n, n ? lower_get(l, op->in[0]) : NULL);
-  if (n) lower_set(l, op->out[0], out);
-}
-
 static void find_copy(Op *op, void *arg) { *(bool *)arg |= op->code == OP_RING_COPY; }
 
 /* Whether threads copy tiles themselves. */
@@ -262,7 +232,6 @@ void lower_ring(Lower *l, Op *op) {
       if (has_copies(l)) lane_simple(&l->b, LANE_CP_COMMIT, 0, -1);
       break;
     case OP_RING_WAIT: wait_for_copies(l, op); break;
-    case OP_DOT_WAIT: wait_for_dots(l, op); break;
     default: break; /* products find what a ring_read stands for */
   }
 }

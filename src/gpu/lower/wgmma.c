@@ -261,6 +261,12 @@ static bool is_waited_for(const Dot *d) {
   return false;
 }
 
+/* What has been written is there for all, products of warpgroups too. */
+void lower_meet(Lower *l) {
+  if (l->wgmma) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
+  lane_barrier(&l->b, false);
+}
+
 /* ---- in pieces --------------------------------------------------------------------------------------------------- */
 
 LaneValue *lower_rest(Lower *l, LaneValue *x) {
