@@ -40,6 +40,9 @@
  *     asynchronous ones             wgmma that adds to an accumulator which the loop only carries is waited for an
  *                                   iteration later: the ring_wait knows the iterations before the last one to be
  *                                   over. The copy stands after the dots, distance slots - 2
+ *     the same, no slot to spare    where another slot would keep a block out: all threads meet once more, after the
+ *                                   dots and the wait for those of the iteration before, whose slot is free then:
+ *                                   distance slots - 1
  */
 #include "gpu/disjoint.h"
 #include "gpu/launch_plan.h"
@@ -74,6 +77,7 @@ typedef struct AsyncLoads {
   int64_t columns;
   int slots, distance;
   bool all;      /* tiles come before the loop: it has no more iterations than slots */
+  bool meets;    /* dots are in flight, and have no slot to spare: threads meet before they copy */
   Builder b;     /* where copies are made */
   Value *exists; /* whether there is the iteration that they are for */
   Map *known;
@@ -633,6 +637,7 @@ static void rewrite(AsyncLoads *p) {
   p->b = async ? (Builder){.func = f, .block = body, .before = body->last, .span = span} : top;
   if (async && p->tmem) tmem_put(f, loop, p->dots, p->dot_count, &p->b, &after);
   else if (async) wait_op(&p->b, OP_DOT_WAIT, p->dot_count);
+  if (p->meets) wait_op(&p->b, OP_RING_WAIT, RING_WAITS_FOR_NONE);
   Value *wanted, *iv = variable_after(p, body->args[0], p->distance, &exists);
   variable_after(p, body->args[0], p->distance - 1, &wanted);
   Value **next = NEW_N(f->cx->arena, Value *, p->needed_count + 1);
@@ -744,7 +749,8 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   if (p.slots < 2) return;
   p.all = !p.tmem && !has_map(&p) && p.slots == trips_of(loop); /* of maps, a dot ahead waits for one tile more */
   if (!p.all && p.slots < 3 && !p.tmem) p.dot_count = 0;
-  p.distance = p.all ? p.slots : p.slots - (p.dot_count && !p.tmem ? 2 : 1);
+  p.meets = p.dot_count && !p.tmem && !p.all && p.slots <= stages;
+  p.distance = p.all ? p.slots : p.slots - (p.dot_count && !p.tmem && !p.meets ? 2 : 1);
   if (has_map(&p)) find_singles(&p);
   for (int i = 0; i < p.single_count; i++) put_single(&p, &p.singles[i]);
   rewrite(&p);

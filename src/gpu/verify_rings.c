@@ -468,7 +468,8 @@ static bool replay(Replay *p, const Event *e) {
     case OP_RING_FREE: hand_back(p, e); return true;
     case OP_RING_COMMIT: p->group++; return true;
     case OP_RING_WAIT:
-      if (p->group - op->pending > p->groups_done) p->groups_done = p->group - (int)op->pending;
+      if (op->pending != RING_WAITS_FOR_NONE && p->group - op->pending > p->groups_done)
+        p->groups_done = p->group - (int)op->pending;
       p->meetings++;
       return true;
     case OP_BARRIER: p->meetings++; return true;

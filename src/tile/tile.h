@@ -145,6 +145,7 @@ typedef enum {
   PRECISION_BF16X6,
   PRECISION_SPLIT
 } DotPrecision;
+enum { RING_WAITS_FOR_NONE = -1 }; /* a ring_wait's `pending`: threads meet, whatever copies are under way */
 typedef enum { HINT_DIVISIBLE, HINT_CONTIGUOUS, HINT_CONSTANT } HintKind;
 /* while's attr `waits`: whether it may wait for other programs (passes/waits.c) */
 typedef enum { WAIT_NONE, WAIT_LOOKS, WAIT_WORKS } Wait;

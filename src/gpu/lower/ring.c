@@ -216,7 +216,7 @@ static bool has_shared(const Lower *l) {
 }
 
 static void wait_for_copies(Lower *l, const Op *op) {
-  if (has_copies(l)) lane_simple(&l->b, LANE_CP_WAIT, op->pending, -1);
+  if (has_copies(l) && op->pending != RING_WAITS_FOR_NONE) lane_simple(&l->b, LANE_CP_WAIT, op->pending, -1);
   if (!has_shared(l)) return;
   if (is_loaded(l) || (l->tmem && has_copies(l))) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(&l->b, false);

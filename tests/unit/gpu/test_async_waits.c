@@ -150,6 +150,22 @@ static void asynchronous_products_need_their_waits(void **state) {
   }
 }
 
+/* Where a slot more would keep a block out, threads meet before they copy to that of the product before: copies are as
+ * far ahead as with it. */
+static void products_without_a_slot_to_spare(void **state) {
+  enum { M = 64, N = 128, BK = 64, STEPS = 5 };
+  DotCase c = whole_case(wide.text, "sm_90a", 4, 3);
+  dot_array(&c, DT_F16, M * BK * STEPS), dot_array(&c, DT_F16, BK * STEPS * N), dot_array(&c, DT_F32, M * N);
+  dot_int(&c, 0), dot_int(&c, BK * STEPS);
+  dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK), dot_const(&c, BK * STEPS);
+  c.without |= gpu_without("tensor_maps", &(const char *){NULL});
+  dot_compile(&c);
+  assert_int_equal(gpu_bytes_in_flight(c.lane), 2 * 2 * BK * (M + N));
+  context_destroy(c.cx);
+  needs_all(&c, &(Lengths){4, BK, STEPS}, 6, 3);
+  dot_free(&c);
+}
+
 /* The second loop's ring lies where the first one's was, and so does the same loop's when it begins again. (A launch
  * shows of the latter that its store lies apart from what it loads: no second barrier stands for that one.) */
 static void memory_of_a_ring_is_waited_for(void **state) {
@@ -229,9 +245,9 @@ static void a_product_reads_up_to_its_wait(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_pipelined_product_needs_its_waits),    cmocka_unit_test(threads_own_copies_need_their_waits),
-      cmocka_unit_test(asynchronous_products_need_their_waits), cmocka_unit_test(a_product_reads_up_to_its_wait),
-      cmocka_unit_test(memory_of_a_ring_is_waited_for),         cmocka_unit_test(turned_products_need_their_waits),
-      cmocka_unit_test(pipelined_attention_needs_its_waits),
+      cmocka_unit_test(asynchronous_products_need_their_waits), cmocka_unit_test(products_without_a_slot_to_spare),
+      cmocka_unit_test(a_product_reads_up_to_its_wait),         cmocka_unit_test(memory_of_a_ring_is_waited_for),
+      cmocka_unit_test(turned_products_need_their_waits),       cmocka_unit_test(pipelined_attention_needs_its_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
