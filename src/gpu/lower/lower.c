@@ -147,7 +147,7 @@ static void place_program(Lower *l) {
 
 typedef struct Found {
   int *uses;
-  bool program, stores, adds, loops;
+  bool program, stores, adds, loops, groups; /* groups: products of warpgroups, as they are laid out */
 } Found;
 
 static void count_uses(Op *op, void *arg) {
@@ -157,6 +157,10 @@ static void count_uses(Op *op, void *arg) {
   if (op->code == OP_STORE && op->in[1]->type->rank) found->stores = true;
   if (op->code == OP_FOR || op->code == OP_WHILE) found->loops = true;
   if (op->code == OP_ATOMIC_RMW && op->in[1]->type->rank) found->adds = true;
+  if (op->code != OP_DOT) return;
+  const Type *sums = op->out[0]->type;
+  const Layout *layout = op->out[0]->layout;
+  found->groups |= layout_is_wgmma(sums, layout) || layout_is_wgmma_loaded(sums, layout);
 }
 
 /* What a kernel's own assembly says of grids, it says at a better place. */
@@ -206,6 +210,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   Found found = {.uses = l.uses};
   tile_walk(f->body, count_uses, &found);
   l.asks_program = found.program;
+  l.wgmma = gpu_has_wgmma(o) && f->num_warps >= 4 && found.groups;
   /* a policy takes two registers */
   l.streams =
       register_limited ? PRIORITY_NONE : lower_stream_priority(l.target, found.stores, found.adds && !found.loops);

@@ -29,7 +29,7 @@ struct Lower {
   Func *f;
   const GpuTarget *target;
   const LowerFn *table; /* by OpCode */
-  bool wgmma;           /* some products are those of warpgroups */
+  bool wgmma;           /* some products may be those of warpgroups */
   bool fp8;             /* tensor cores take it */
   bool short_sums;      /* products of f32 are sums of short sums */
   LaneFunc *out;

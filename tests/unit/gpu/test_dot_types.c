@@ -304,6 +304,23 @@ static const char chains[] =
          "        y = tl.dot(tl.dot(x, x, input_precision='ieee'), x, input_precision='ieee')\n"
          "    tl.store(out_ptr + at, y + z)\n";
 
+/* ---- a fence waits for all that threads have asked of memory: only warpgroups need it ---- */
+
+static void count_fences(LaneOp *op, void *arg) { *(int *)arg += op->code == LANE_FENCE_PROXY; }
+
+static void fences_for_warpgroups_alone(void **state) {
+  for (int groups = 0; groups < 2; groups++) {
+    int fences = 0;
+    DotCase c = dot_case(groups ? both : chains, "sm_90a", 4, 1);
+    for (int i = 0; i < (groups ? 4 : 2); i++) dot_array(&c, DT_F32, 64 * 64);
+    dot_int(&c, 64), dot_const(&c, groups ? 1 : 2);
+    dot_compile(&c);
+    lane_walk(c.lane->body, count_fences, &fences);
+    assert_true((dot_count(&c).wgmma > 0) == groups && (fences > 0) == groups);
+    dot_free(&c);
+  }
+}
+
 static int chain_of(int kind, int without) {
   DotCase c = dot_case(chains, "sm_90a", 4, 3);
   dot_array(&c, DT_F32, 256), dot_array(&c, DT_F32, 256);
@@ -323,12 +340,10 @@ static void chains_of_products(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type),
-                                     cmocka_unit_test(long_sums),
-                                     cmocka_unit_test(sums_in_three_products),
-                                     cmocka_unit_test(pieces_of_every_way),
-                                     cmocka_unit_test(infinities_in_three_products),
-                                     cmocka_unit_test(left_to_single_warps),
-                                     cmocka_unit_test(chains_of_products)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(loops_of_every_type),          cmocka_unit_test(long_sums),
+      cmocka_unit_test(sums_in_three_products),       cmocka_unit_test(pieces_of_every_way),
+      cmocka_unit_test(infinities_in_three_products), cmocka_unit_test(left_to_single_warps),
+      cmocka_unit_test(fences_for_warpgroups_alone),  cmocka_unit_test(chains_of_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
