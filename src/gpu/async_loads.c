@@ -709,6 +709,13 @@ static bool waits_at_fence(const AsyncLoads *p) {
   return trips_of(p->loop) <= p->o->target->budgets->ring_slots && !loop_has_effects(p->body) && has_fence(p);
 }
 
+/* Whether a product in pieces, which is over where it stands, has the loop's loads to registers after it. */
+static bool waits_for_pieces(const AsyncLoads *p) {
+  for (const Op *op = p->body->first; op; op = op->next)
+    if (op->code == OP_DOT && op->precision == PRECISION_SPLIT) return true;
+  return false;
+}
+
 /* What else the loop of a product loads, where there is room for it. */
 static void find_own(AsyncLoads *p, int64_t stages) {
   int shared = p->ring_count, needed = p->needed_count;
@@ -721,7 +728,8 @@ static void find_own(AsyncLoads *p, int64_t stages) {
   p->ring_count = n;
   Op *loads[MAX_RINGS];
   for (int i = shared; i < n; i++) loads[i - shared] = p->rings[i].load;
-  bool wanted = n > shared && (waits_at_fence(p) || !prefetch_holds(p->f, p->o, p->loop, loads, n - shared));
+  bool wanted = n > shared &&
+                (waits_at_fence(p) || waits_for_pieces(p) || !prefetch_holds(p->f, p->o, p->loop, loads, n - shared));
   if (wanted && choose_slots(p, stages) >= least_slots(p)) return;
   p->ring_count = shared;
   p->needed_count = needed;

@@ -61,6 +61,14 @@ static bool only_multiplies(const Loop *l) {
   return dots == l->dot_count;
 }
 
+/* Whether a product in pieces takes what threads load themselves: before its fence they would wait for that. */
+static bool loads_for_pieces(const Loop *l) {
+  for (const Op *op = l->op->body[0]->first; op; op = op->next)
+    for (int k = 0; k < 2 && op->code == OP_DOT && op->precision == PRECISION_SPLIT; k++)
+      if (value_block(op->in[k]) == l->op->body[0] && !specialize_is_tile(l, op->in[k])) return true;
+  return false;
+}
+
 /* Whether it is faster, as measured (bench/results/h200.md). */
 static bool pays(const Specialize *p) {
   const GpuBudgets *budgets = p->o->target->budgets;
@@ -70,6 +78,7 @@ static bool pays(const Specialize *p) {
     int64_t sums = loop_sums(p->f, p->loops[i].op->body[0]);
     if (sums > most) most = sums;
     multiplies &= only_multiplies(&p->loops[i]);
+    if (loads_for_pieces(&p->loops[i])) return false;
   }
   return multiplies || (p->f->num_warps >= budgets->specialized_warps && most >= budgets->specialized_sums);
 }

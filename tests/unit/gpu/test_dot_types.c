@@ -189,6 +189,8 @@ static void check_pieces(const Way *w) {
            w->specialize ? ", specialized" : "");
   dot_run(&c, what);
   if (!dot_count(&c).wgmma || dot_count(&c).mma) fail_msg("%s: not by warpgroups", what);
+  bool copied = w->warps == 8 && !w->made && (w->a_along || w->b_along); /* two warpgroups, tiles as they lie */
+  if (!w->specialize && (c.lane->num_warps > w->warps) != copied) fail_msg("%s: %d warps", what, c.lane->num_warps);
   for (int i = 0; i < w->m * w->n; i++) {
     double want = 0;
     for (int k = 0; k < K; k++) {
