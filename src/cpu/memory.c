@@ -56,12 +56,43 @@ static bool is_one_to_one(const Index *x, int bytes, int rank, const int32_t *sh
   return true;
 }
 
+/* The number that s ends with, and what it is added to; NULL: nothing. */
+static const Sym *known_part(const Sym *s, int64_t *number) {
+  *number = 0;
+  if (s->kind == SYM_ADD && s->r->kind == SYM_CONST) {
+    *number = s->r->number;
+    return s->l;
+  }
+  if (s->kind != SYM_CONST) return s;
+  *number = s->number;
+  return NULL;
+}
+
+/* Whether no place of x has a byte in common with one of y: both go by multiples of one step, from bases that differ by
+ * a part of it. The real and the imaginary parts of an array are such. */
+static bool never_meet(Emit *e, const Index *x, const Index *y, int bytes, int rank) {
+  int64_t apart, of_x, step = 0;
+  if (x->term_count || y->term_count || known_part(x->base, &of_x) != known_part(y->base, &apart)) return false;
+  if (__builtin_sub_overflow(apart, of_x, &apart)) return false;
+  for (int d = 0; d < rank; d++) {
+    const Sym *steps[] = {x->coef[d], y->coef[d]};
+    for (int k = 0; k < 2; k++) {
+      if (steps[k]->kind != SYM_CONST || steps[k]->number == INT64_MIN) return false;
+      step = gcd(step, steps[k]->number < 0 ? -steps[k]->number : steps[k]->number);
+    }
+  }
+  if (!step) return false;
+  int64_t rest = (apart % step + step) % step;
+  return rest >= bytes && rest <= step - bytes;
+}
+
 static bool is_plain(const Op *op) { return op->code == OP_LOAD || op->code == OP_STORE; }
 
 static bool share(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape, bool as_one) {
   const Type *p = type_pointee(e->cx, first->op->in[0]->type), *q = type_pointee(e->cx, second->op->in[0]->type);
   if (!is_plain(first->op) || second->op->code != OP_STORE || type_elem_bytes(p) != type_elem_bytes(q)) return false;
   Index x = place_in_nest(e, first, as_one), y = place_in_nest(e, second, as_one);
+  if (never_meet(e, &x, &y, type_elem_bytes(p), rank)) return true;
   return index_equal(&x, &y, rank) && is_one_to_one(&x, type_elem_bytes(p), rank, shape);
 }
 

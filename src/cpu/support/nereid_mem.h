@@ -239,6 +239,15 @@ ND_INLINE nd_b4v nd_strided_b4(const void *p, int64_t stride, uint32_t bits, nd_
 }
 ND_INLINE void nd_strided_store_b4(void *p, int64_t stride, nd_b4v x, uint32_t bits) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#if defined(__BMI2__)
+  if (__builtin_constant_p(stride) && stride == 8) {
+    uint32_t there = _pdep_u32(bits, 0x55555555u);
+    _mm512_mask_storeu_epi32(p, (__mmask16)there, _mm512_maskz_expand_epi32(0x5555, (__m512i)x));
+    __m512i high = _mm512_maskz_expand_epi32(0x5555, _mm512_shuffle_i64x2((__m512i)x, (__m512i)x, 0xee));
+    _mm512_mask_storeu_epi32((char *)p + 64, (__mmask16)(there >> 16), high);
+    return;
+  }
+#endif
   __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride));
   _mm512_mask_i32scatter_epi32(p, (__mmask16)bits, at, (__m512i)x, 1);
 }

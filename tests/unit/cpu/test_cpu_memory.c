@@ -65,6 +65,26 @@ static void test_in_place(void **state) {
         "    store %pb, %w\n    yield\n  }\n  store %py, %v\n}\n");
 }
 
+/* Every n-th element from one place on, and from another: they meet nowhere, or they do. */
+static void test_in_turn(void **state) {
+  (void)state;
+  static const int cases[][3] = {{2, 2, 1}, {2, 2, 2}, {3, 3, 2}, {2, 4, 1},
+                                 {4, 6, 1}, {4, 6, 2}, {1, 2, 1}, {2, 2, -1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char ir[1400];
+    snprintf(ir, sizeof ir,
+             "%s  %%sa = const {value=%d} : i32[64]\n  %%sb = const {value=%d} : i32[64]\n"
+             "  %%at = mul %%i, %%sa : i32[64]\n  %%bt = mul %%i, %%sb : i32[64]\n"
+             "  %%c8 = const {value=8} : i32[64]\n  %%c = const {value=%d} : i32[64]\n"
+             "  %%a8 = add %%at, %%c8 : i32[64]\n  %%b8 = add %%bt, %%c8 : i32[64]\n  %%bc = add %%b8, %%c : i32[64]\n"
+             "  %%pa = addptr %%sx, %%a8 : *i32[64]\n  %%pb = addptr %%sx, %%bc : *i32[64]\n"
+             "  %%u = load %%pb : i32[64]\n  %%w = add %%u, %%i : i32[64]\n  store %%pa, %%w\n"
+             "  %%z = mul %%u, %%w : i32[64]\n  store %%pb, %%z\n  store %%py, %%u\n}\n",
+             "kernel @k(%x: *i32, %y: *i32) {\n" ROW, cases[i][0], cases[i][1], cases[i][2]);
+    check(ir);
+  }
+}
+
 #define TILE \
   "  %i = arange {start=0, end=32} : i32[32]\n  %ic = expand_dims %i {axis=1} : i32[32,1]\n" \
   "  %ir = expand_dims %i {axis=0} : i32[1,32]\n  %w = const {value=32} : i32[32,1]\n  %iw = mul %ic, %w : " \
@@ -219,8 +239,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_in_place), cmocka_unit_test(test_turned),        cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_order),    cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_in_place), cmocka_unit_test(test_in_turn), cmocka_unit_test(test_turned),
+      cmocka_unit_test(test_overlap),  cmocka_unit_test(test_order),   cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

@@ -146,6 +146,15 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
       } \
     nd_sstore_##T##v(to, 3 * bytes, other); \
     for (int l = 0; l < ND_VL; l++) HOLDS(T, bytes, to, 3 * l, VALUE(T, l + 1)); \
+    /* every other element, to the last one; what is between stays */ \
+    for (int n = 0; n <= ND_VL; n++) { \
+      for (int i = 0; i < N; i++) nd_store_##T(to + i * bytes, VALUE(T, 2)); \
+      if (n == ND_VL) nd_sstore_##T##v(end - (2 * n - 1) * bytes, 2 * bytes, other); \
+      else nd_smstore_##T##v(end - (2 * n - 1) * bytes, 2 * bytes, other, nd_first(n)); \
+      for (int i = 0; i < N; i++) \
+        HOLDS(T, bytes, to, i, \
+              (N - 1 - i) % 2 == 0 && (N - 1 - i) / 2 < n ? VALUE(T, n - (N - 1 - i) / 2) : VALUE(T, 2)); \
+    } \
     /* of two lanes at one address the last one's value stays */ \
     nd_scatter_##T##v(nd_splat_i64v((int64_t)(intptr_t)to), other, nd_first(ND_VL - 1)); \
     HOLDS(T, bytes, to, 0, VALUE(T, ND_VL - 1)); \
