@@ -9,6 +9,7 @@
  *     beside.c   and what is launched together
  *     index.c    where an element lies: sums of digits of the kernel's index variables, simplified
  *     value.c    a tensor's value at an index, as lines of Triton; views cost nothing but their index
+ *     phases.c   what is joined, part by part
  *     law.c      which reductions can be computed before what they depend on is known, and how they are corrected
  *     online.c   the lines of such a correction
  *     stream.c   products that are computed again where they are needed, and not stored
@@ -72,6 +73,8 @@ void index_print(Buf *out, const Index *a);
 bool index_is_wide(const Size *extent); /* indices up to there may not fit 32 bits */
 const char *index_text(Graph *g, const Index *a);
 unsigned index_bits(const Index *a);
+/* The least and the greatest that it comes to; false: who knows. */
+bool index_range(Graph *g, const Index *a, int64_t *least, int64_t *most);
 /* The row-major places of an index into `size`: one Index from rank ones. */
 Index index_linear(Graph *g, int rank, const Size *const *size, const Index *at);
 
@@ -340,6 +343,10 @@ typedef struct Writer { /* one kernel under construction */
   int64_t run;
   unsigned run_bit;
   VEC(const IndexVar *) vars; /* the tile's axes */
+  /* a digit of the first axis, x // phase_below % phase_size, that decides which part of something joined is asked for
+   * (phases.c); phase_size 0: there is none */
+  int64_t phase_below, phase_size;
+  bool phased; /* the kernel is written so: the places where it stores count for `run`, too */
   const FuseGroup *group;
   const struct StreamTiles *tiles;                                    /* of a stream kernel */
   FuseValue (*tile_at)(struct Writer *w, Tensor *t, const Index *at); /* how it computes a product again */
@@ -372,6 +379,21 @@ FuseKernel *writer_finish(Writer *w);
 void writer_constant(Writer *w, const char *name, int64_t value);
 void writer_split(Writer *w, Index a, int rank, const Size *const *size, const bool *skip, Index *out); /* must work */
 void writer_source(Writer *w); /* a comment of the lines that it covers */
+
+/* ---- phases.c: elementwise kernels of what is joined --------------------------------------------------------------- */
+
+enum { FUSE_PHASES = 8 };
+/* The digits of x that are the same in all that one phase computes, and what x is without them: one after the other. */
+typedef struct FusePhases {
+  int digits, count; /* of phases: the product of the sizes */
+  int64_t below[FUSE_PHASES], size[FUSE_PHASES];
+} FusePhases;
+/* at // step, of what is asked for, is one of `count`. */
+void fuse_note_phase(Writer *w, const Index *at, int64_t step, int64_t count);
+/* One digit more, as the kernel that was written has noted it; false: it noted none, or phases would be too many. */
+bool fuse_add_phase(const Writer *w, FusePhases *phases);
+/* x of a phase, from an index without its digits; false: it takes more than terms. */
+bool fuse_phase_index(Graph *g, const FusePhases *phases, int phase, Index rest, Index *x);
 
 /* ---- law.c: reductions before what they depend on is known --------------------------------------------------------- */
 

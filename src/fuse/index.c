@@ -97,6 +97,19 @@ static bool is_below(Graph *g, const Index *a, const Size *by) {
   return positive(size_sub(g, by, most));
 }
 
+bool index_range(Graph *g, const Index *a, int64_t *least, int64_t *most) {
+  if (!size_is_int(a->constant, least)) return false;
+  *most = *least;
+  for (int i = 0; i < a->n; i++) {
+    int64_t factor, n;
+    const Size *e = extent(g, &a->at[i]);
+    if (!e || !size_is_int(e, &n) || !size_is_int(a->at[i].factor, &factor)) return false;
+    int64_t *end = factor < 0 ? least : most;
+    if (__builtin_mul_overflow(factor, n - 1, &factor) || __builtin_add_overflow(*end, factor, end)) return false;
+  }
+  return true;
+}
+
 bool index_divide(Graph *g, Index a, const Size *by, Index *quotient, Index *rest) {
   Index q = {.constant = size_int(g, 0)}, r = {.constant = size_int(g, 0)};
   q.at = NEW_N(g->cx->arena, IndexTerm, a.n + 1);

@@ -15,7 +15,8 @@
  *
  * Where it is the same in all of a row (a maximum of each), the tile has few long runs of rows instead.
  *
- * On a CPU so do those whose places are found by dividing x: a vector has one row's, and divides nothing. */
+ * On a CPU so do those whose places are found by dividing x: a vector has one row's, and divides nothing. And there
+ * what is joined of parts is computed part by part, without the digits of x that tell them apart (phases.c). */
 #include "fuse/fuse.h"
 
 enum { BLOCK = 1024, SIDE = 64, RUN = 512, LEAST_SIDE = 16, LEAST_RUN = 8, RUN_TILE = 4096 };
@@ -25,14 +26,30 @@ const char *kernel_program(Writer *w, int axis, const Size *extent) {
   return index_is_wide(extent) ? arena_printf(w->cx->arena, "%s.to(tl.int64)", program) : program;
 }
 
-static void write_roots(Writer *w, const FuseGroup *group, Index linear) {
-  for (int i = 0; i < group->n; i++) {
-    Tensor *t = group->roots[i];
-    Index at[GRAPH_MAX_RANK];
-    writer_split(w, linear, t->rank, t->size, NULL, at);
-    FuseValue v = writer_value(w, t, at);
-    if (w->plan->stored[t->id]) writer_store(w, t, at, v);
+/* rest: x, without the digits of phases. */
+static void write_roots(Writer *w, const FuseGroup *group, const FusePhases *phases, Index rest) {
+  for (int phase = 0; phase < phases->count; phase++) {
+    Index linear, at[GRAPH_MAX_RANK];
+    if (!fuse_phase_index(w->g, phases, phase, rest, &linear))
+      diag_fail(w->cx, group->roots[0]->span, "internal error: a phase's index");
+    for (int i = 0; i < group->n; i++) {
+      Tensor *t = group->roots[i];
+      writer_split(w, linear, t->rank, t->size, NULL, at);
+      FuseValue v = writer_value(w, t, at);
+      if (w->plan->stored[t->id]) writer_store(w, t, at, v);
+    }
   }
+}
+
+/* Whether the roots' indices can be said, where x without the digits of phases is `rest`. */
+static bool can_split(Graph *g, const FuseGroup *group, const FusePhases *phases, Index rest) {
+  for (int phase = 0; phase < phases->count; phase++) {
+    Index linear, out[GRAPH_MAX_RANK];
+    if (!fuse_phase_index(g, phases, phase, rest, &linear)) return false;
+    for (int i = 0; i < group->n; i++)
+      if (!index_split(g, linear, group->roots[i]->rank, group->roots[i]->size, NULL, out)) return false;
+  }
+  return true;
 }
 
 /* ---- two axes ---------------------------------------------------------------------------------------------------- */
@@ -80,25 +97,23 @@ static bool find_runs(const Writer *w, const Size *n, Transpose *transpose) {
   return true;
 }
 
-static bool can_transpose(Graph *g, const FuseGroup *group, const Writer *w, const Size *n, Transpose *transpose) {
+static bool can_transpose(Graph *g, const FuseGroup *group, const FusePhases *phases, const Writer *w, const Size *n,
+                          Transpose *transpose) {
   if (!find_transpose(w, n, transpose) && !find_runs(w, n, transpose)) return false;
   int64_t rows = transpose->rows, columns = transpose->columns;
   const Size *size[] = {size_int(g, transpose->outer), size_int(g, rows), size_int(g, columns)};
   const char *const names[] = {"outer", "y", "x"};
   IndexVar vars[3];
-  Index at[3], out[GRAPH_MAX_RANK];
+  Index at[3];
   for (int i = 0; i < 3; i++) {
     vars[i] = (IndexVar){.text = names[i], .extent = size[i], .bit = (unsigned)i};
     at[i] = index_var(g, &vars[i]);
   }
-  Index linear = index_linear(g, 3, size, at);
-  for (int i = 0; i < group->n; i++)
-    if (!index_split(g, linear, group->roots[i]->rank, group->roots[i]->size, NULL, out)) return false;
-  return true;
+  return can_split(g, group, phases, index_linear(g, 3, size, at));
 }
 
-static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const char *name, const Size *n,
-                              Transpose transpose) {
+static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const FusePhases *phases, const char *name,
+                              const Size *n, Transpose transpose) {
   Graph *g = p->g;
   Writer *w = writer_create(p, group, name);
   int64_t y_block = transpose.y_block, x_block = transpose.x_block;
@@ -120,7 +135,7 @@ static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const char *n
   else writer_line(w, "x = %s %% %lld * X + tl.arange(0, X)[None, :]", tile, (long long)across);
   if (x->mask) writer_line(w, "x_mask = x < %lld", (long long)transpose.columns);
   Index at[] = {index_var(g, outer), index_var(g, y), index_var(g, x)};
-  write_roots(w, group, index_linear(g, 3, size, at));
+  write_roots(w, group, phases, index_linear(g, 3, size, at));
   w->kernel->grid[0] = size_int(g, transpose.outer * across * down);
   w->kernel->block[0] = 1;
   writer_constant(w, "Y", y_block);
@@ -128,22 +143,37 @@ static FuseKernel *transposed(FusePlan *p, const FuseGroup *group, const char *n
   return writer_finish(w);
 }
 
-FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
-  Graph *g = p->g;
-  const char *name = fuse_kernel_name(p, group);
-  const Size *n = graph_numel(g, group->roots[0]);
+/* x without the digits of phases, in one axis. */
+static Writer *flat(FusePlan *p, const FuseGroup *group, const FusePhases *phases, const char *name, const Size *n) {
   Writer *w = writer_create(p, group, name);
   bool one = size_is(n, 1);
   const IndexVar *x = writer_var(w, "x", one ? NULL : "mask", n, one ? 0 : 1);
+  w->phased = phases->digits > 0;
   if (!one) {
     writer_line(w, "x = %s * BLOCK + tl.arange(0, BLOCK)", kernel_program(w, 0, n));
     writer_line(w, "mask = x < %s", writer_size(w, n));
   }
-  write_roots(w, group, index_var(g, x));
-  Transpose transpose;
-  if (can_transpose(g, group, w, n, &transpose)) return transposed(p, group, name, n, transpose);
+  write_roots(w, group, phases, index_var(p->g, x));
   w->kernel->grid[0] = n;
   w->kernel->block[0] = one ? 1 : BLOCK;
   if (!one) writer_constant(w, "BLOCK", BLOCK);
+  return w;
+}
+
+FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
+  const char *name = fuse_kernel_name(p, group);
+  const Size *all = graph_numel(p->g, group->roots[0]), *n = all;
+  FusePhases phases = {.count = 1};
+  Writer *w = flat(p, group, &phases, name, n);
+  for (FusePhases more = phases; p->target.kind != TARGET_GPU && fuse_add_phase(w, &more);) {
+    const Size *rest = size_divide(p->g, all, size_int(p->g, more.count));
+    IndexVar x = {.text = "x", .extent = rest, .bit = 1};
+    if (!rest || !can_split(p->g, group, &more, index_var(p->g, &x))) break;
+    phases = more;
+    n = rest;
+    w = flat(p, group, &phases, name, n);
+  }
+  Transpose transpose;
+  if (can_transpose(p->g, group, &phases, w, n, &transpose)) return transposed(p, group, &phases, name, n, transpose);
   return writer_finish(w);
 }

@@ -137,6 +137,7 @@ void writer_store(Writer *w, Tensor *t, const Index *at, FuseValue v) {
   int n = 0;
   for (int i = 0; i < w->vars.n && n < 4; i++)
     if (w->vars.at[i]->bit & v.bits & ~index_bits(&place)) others[n++] = index_var(w->g, w->vars.at[i]);
+  if (w->phased) note_run(w, &place);
   const char *mask = writer_mask(w, &place, n, others), *text = spread(w, &place, v.bits);
   bool plain = !strcmp(text, "0");
   note_place(w->stored_at, t, text);
@@ -337,37 +338,76 @@ static void push_condition(Writer *w, const char *text, unsigned bits) {
   w->condition_bits |= bits;
 }
 
-static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
+/* Along one dim. */
+typedef struct Padding {
+  Index in; /* of the operand */
+  const char *test;
+  bool outside; /* whatever the index is */
+} Padding;
+
+/* What is between elements, where i counts from the first one. */
+static void pad_between(Writer *w, Tensor *t, int d, Index i, Padding *out) {
   Graph *g = w->g;
+  const Size *step = size_int(g, t->between[d] + 1);
+  int64_t first, rest, each = t->between[d] + 1;
+  Index up = i, q, r;
+  if (size_is_int(i.constant, &first))
+    up = index_add(g, i, index_constant(g, size_int(g, (first < 0 ? -first : 0) * each)));
+  if (index_divide(g, up, step, &q, &r) && !r.n && size_is_int(r.constant, &rest)) { /* one digit of x for all */
+    out->outside |= rest != 0;
+    out->in = i;
+    if (rest || index_divide(g, i, step, &out->in, &r)) return;
+  }
+  out->test = arena_printf(w->cx->arena, "%s%s((%s) %% %lld == 0)", out->test, *out->test ? " & " : "",
+                           index_text(g, &i), (long long)each);
+  i = named(w, i, size_mul(g, t->in[0]->size[d], step));
+  if (!index_divide(g, i, step, &out->in, &r)) diag_fail(w->cx, t->span, "internal error: padding's index");
+}
+
+static Padding pad_dim(Writer *w, Tensor *t, int d, const Index *at) {
+  Graph *g = w->g;
+  Tensor *x = t->in[0];
+  Index i = index_add(g, *at, index_constant(g, size_sub(g, size_int(g, 0), t->before[d])));
+  Padding p = {.in = i, .test = ""};
+  int64_t least, most, end;
+  if (size_is(t->before[d], 0) && !t->between[d] && t->size[d] == x->size[d]) return p;
+  count_symbols(w, &i);
+  const Size *last = size_mul(g, size_sub(g, x->size[d], size_int(g, 1)), size_int(g, t->between[d] + 1)),
+             *reach = size_add(g, last, size_int(g, 1));
+  bool known = index_range(g, &i, &least, &most) && size_is_int(reach, &end);
+  const char *text = index_text(g, &i);
+  Buf test = {.arena = w->cx->arena};
+  if (!size_is(t->before[d], 0) && !(known && least >= 0)) buf_printf(&test, "(%s >= 0)", text);
+  if (!(known && most < end)) buf_printf(&test, "%s(%s < %s)", test.n ? " & " : "", text, writer_size(w, reach));
+  if (test.n) p.test = test.at;
+  p.outside = known && (most < 0 || least >= end);
+  if (t->between[d]) {
+    fuse_note_phase(w, &i, 1, t->between[d] + 1);
+    pad_between(w, t, d, i, &p);
+  }
+  return p;
+}
+
+static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
   Tensor *x = t->in[0];
   Index in[GRAPH_MAX_RANK];
   Buf test = {.arena = w->cx->arena};
   unsigned bits = 0;
+  FuseValue other = literal(w, t->dtype, t->number);
   for (int d = 0; d < t->rank; d++) {
-    Index i = index_add(g, at[d], index_constant(g, size_sub(g, size_int(g, 0), t->before[d])));
-    in[d] = i;
-    if (size_is(t->before[d], 0) && !t->between[d] && t->size[d] == x->size[d]) continue;
-    count_symbols(w, &i);
-    const char *text = index_text(g, &i);
-    bits |= index_bits(&i);
-    const Size *reach = size_int(g, 0); /* after the last element */
-    reach = size_add(g, size_mul(g, size_sub(g, x->size[d], size_int(g, 1)), size_int(g, t->between[d] + 1)),
-                     size_int(g, 1));
-    if (!size_is(t->before[d], 0)) buf_printf(&test, "%s(%s >= 0)", test.n ? " & " : "", text);
-    buf_printf(&test, "%s(%s < %s)", test.n ? " & " : "", text, writer_size(w, reach));
-    if (!t->between[d]) continue;
-    buf_printf(&test, " & ((%s) %% %lld == 0)", text, (long long)t->between[d] + 1);
-    Index q, r;
-    i = named(w, i, size_mul(g, x->size[d], size_int(g, t->between[d] + 1)));
-    if (!index_divide(g, i, size_int(g, t->between[d] + 1), &q, &r))
-      diag_fail(w->cx, t->span, "internal error: padding's index");
-    in[d] = q;
+    Padding p = pad_dim(w, t, d, &at[d]);
+    in[d] = p.in;
+    if (p.outside) return other;
+    if (!*p.test) continue;
+    bits |= index_bits(&at[d]);
+    buf_printf(&test, "%s%s", test.n ? " & " : "", p.test);
   }
+  if (!test.n) return writer_value(w, x, in);
   int n = w->conditions.n;
   unsigned outer = w->condition_bits;
   push_condition(w, test.at, bits);
   const char *inside = w->conditions.at[n];
-  FuseValue v = writer_value(w, x, in), other = literal(w, t->dtype, t->number);
+  FuseValue v = writer_value(w, x, in);
   w->conditions.n = n;
   w->condition_bits = outer;
   if (v.loaded && w->zeros && t->number == 0) return v;
@@ -378,33 +418,56 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
                   arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, v.text, other.text));
 }
 
+/* Whether an index of the range [least, most] is in [begin, end): 1: always; 0: it depends; -1: never. */
+static int within(bool known, int64_t least, int64_t most, const Size *begin, const Size *end) {
+  int64_t first, after;
+  if (!known || !size_is_int(begin, &first) || !size_is_int(end, &after)) return 0;
+  return least >= first && most < after ? 1 : most < first || least >= after ? -1 : 0;
+}
+
+/* What all parts' bounds divide. */
+static void note_parts(Writer *w, const Tensor *t, const Index *at) {
+  int64_t step = 0, n, all;
+  for (int i = 0; i < t->in_count; i++) {
+    if (!size_is_int(t->in[i]->size[t->dim], &n)) return;
+    step = gcd(step, n);
+  }
+  if (step && size_is_int(t->size[t->dim], &all)) fuse_note_phase(w, at, step, all / step);
+}
+
 static FuseValue concat(Writer *w, Tensor *t, const Index *at) {
   Graph *g = w->g;
   int dim = (int)t->dim, n = w->conditions.n;
   unsigned outer = w->condition_bits, bits = index_bits(&at[dim]);
   const Size *begin = size_int(g, 0);
+  int64_t least, most;
+  bool known = index_range(g, &at[dim], &least, &most);
   FuseValue v = {0};
   count_symbols(w, &at[dim]);
+  note_parts(w, t, &at[dim]);
   const char *place = index_text(g, &at[dim]);
   for (int i = 0; i < t->in_count; i++) {
     Index in[GRAPH_MAX_RANK];
     const Size *end = size_add(g, begin, t->in[i]->size[dim]);
+    int is_here = within(known, least, most, begin, end);
     memcpy(in, at, sizeof *in * (size_t)t->rank);
     in[dim] = index_add(g, at[dim], index_constant(g, size_sub(g, size_int(g, 0), begin)));
-    push_condition(w,
-                   i ? arena_printf(w->cx->arena, "(%s >= %s) & (%s < %s)", place, writer_size(w, begin), place,
-                                    writer_size(w, end))
-                     : arena_printf(w->cx->arena, "%s < %s", place, writer_size(w, end)),
-                   bits);
-    const char *inside = w->conditions.at[n];
-    FuseValue part = writer_value(w, t->in[i], in);
-    w->conditions.n = n;
-    w->condition_bits = outer;
-    if (part.literal)
-      part.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", part.text, triton_compute_type(t->dtype));
-    v = i ? variable(w, t, "joined", bits | part.bits | v.bits,
-                     arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, part.text, v.text))
-          : part;
+    if (is_here > 0) return writer_value(w, t->in[i], in);
+    if (!is_here) {
+      const char *low = arena_printf(w->cx->arena, "%s >= %s", place, writer_size(w, begin)),
+                 *high = arena_printf(w->cx->arena, "%s < %s", place, writer_size(w, end));
+      bool is_last = end == t->size[dim];
+      push_condition(w, !i ? high : is_last ? low : arena_printf(w->cx->arena, "(%s) & (%s)", low, high), bits);
+      const char *inside = w->conditions.at[n];
+      FuseValue part = writer_value(w, t->in[i], in);
+      w->conditions.n = n;
+      w->condition_bits = outer;
+      if (part.literal)
+        part.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", part.text, triton_compute_type(t->dtype));
+      v = v.text ? variable(w, t, "joined", bits | part.bits | v.bits,
+                            arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, part.text, v.text))
+                 : part;
+    }
     begin = end;
   }
   return v;
