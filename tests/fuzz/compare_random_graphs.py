@@ -165,7 +165,7 @@ def complaints(program, errors):
         noise = torch.Generator().manual_seed(program.number)
         noisy = [evaluate(program, True, noise) for _ in range(2)]
     except Exception as error:  # PyTorch's answer to a program that it does not take
-        program.refused = f"{type(error).__name__}: {(str(error) or "no text").splitlines()[0]}"
+        program.refused = f"{type(error).__name__}: {(str(error) or 'no text').splitlines()[0]}"
         return
     step = steps(program)
     for i, (ours, ref, torchs, double) in enumerate(zip(program.arrays["fused"], program.arrays["reference"], wanted, exact)):
