@@ -17,12 +17,22 @@
  *
  *     for part in range(0, 4):
  *         for start in range(0, 25000, R):
- *             r = start + tl.arange(0, R)[None, :] */
+ *             r = start + tl.arange(0, R)[None, :]
+ *
+ * There long rows that lie side by side, as columns, are the tile's last axis: a program reads long pieces of memory,
+ * and its sums are neighbours as its elements are.
+ *
+ *     x = tl.program_id(0) * X + tl.arange(0, X)[None, :]
+ *     for start in range(0, 100000, R):
+ *         r = start + tl.arange(0, R)[:, None]
+ *         ...
+ *     sum = tl.sum(total, 0)[None, :] */
 #include "fuse/fuse.h"
 
 /* Elements of a program, and of a block of a longer row with several sums; of one with one sum; and of a warp.
  * Programs that keep a processor busy. */
 enum { TILE = 4096, BLOCK = 16384, WARP = 1024, PROGRAMS = 512, PART = 2048, LEAST_PART = 16, LEAST_PARTED = 256 };
+enum { LEAST_COLUMNS = 32, COLUMNS = 1024 }; /* of a turned tile */
 
 typedef struct Rows {
   Writer *w;
@@ -34,10 +44,18 @@ typedef struct Rows {
   bool reduced[GRAPH_MAX_RANK];
   Index at[GRAPH_MAX_RANK];        /* of an element of the space */
   bool held, inner;                /* inner: neighbours in memory are of one row */
+  bool turned;                     /* rows are the tile's last axis, and places its first */
   int x_block, r_block, num_warps; /* num_warps: 0: as r_block says */
   Map *levels, *laws;              /* Tensor -> its level + 1, Law */
   const char *length;              /* of a row */
 } Rows;
+
+static const char *tile(const Rows *k) { return k->turned ? "[R, X]" : "[X, R]"; }
+static const char *one_each(const Rows *k) { return k->turned ? "[1, X]" : "[X, 1]"; } /* row */
+/* How an array of rows, or of places, becomes a tile. */
+static const char *as_rows(const Rows *k) { return k->turned ? "[None, :]" : "[:, None]"; }
+static const char *as_places(const Rows *k) { return k->turned ? "[:, None]" : "[None, :]"; }
+static int along(const Rows *k) { return k->turned ? 0 : 1; } /* which axis is reduced */
 
 static const struct {
   const char *start_float, *helper;
@@ -150,10 +168,10 @@ static const char *masked_value(Rows *k, const Tensor *t, FuseValue v) {
   Writer *w = k->w;
   const char *mask = k->r->mask, *text = v.text;
   if (t->in[0]->dtype == DT_I1) text = arena_printf(w->cx->arena, "(%s).to(tl.int32)", text);
-  if (v.literal) text = arena_printf(w->cx->arena, "tl.full([X, R], %s, %s)", v.text, accumulator_type(t));
+  if (v.literal) text = arena_printf(w->cx->arena, "tl.full(%s, %s, %s)", tile(k), v.text, accumulator_type(t));
   const char *none = fuse_neutral(w->cx, (Reduction)t->kind, t->in[0]->dtype);
   if (mask) text = arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", mask, text, none);
-  return (v.bits & 3) == 3 || v.literal ? text : arena_printf(w->cx->arena, "tl.broadcast_to(%s, [X, R])", text);
+  return (v.bits & 3) == 3 || v.literal ? text : arena_printf(w->cx->arena, "tl.broadcast_to(%s, %s)", text, tile(k));
 }
 
 static const char *masked(Rows *k, const Pending *p) { return masked_value(k, p->t, p->value); }
@@ -173,15 +191,14 @@ static void estimate(Rows *k, const Pending *p) {
   int64_t n;
   Map *outside = writer_enter(w);
   w->indent--;
-  writer_line(w, "r = tl.arange(0, R)[None, :]");
+  writer_line(w, "r = tl.arange(0, R)%s", as_places(k));
   if (k->r->mask) writer_line(w, "r_mask = r < %s", k->length);
   element(k, p->t, at);
   FuseValue v = writer_value(w, p->t->in[0], at);
   const char *name = writer_name(w, arena_printf(w->cx->arena, "%s_guess", name_of(p->t)));
   bool whole = size_is_int(k->r->extent, &n) && n >= k->r_block;
-  writer_line(w,
-              whole ? "%s = tl.sum(%s, 1)[:, None] * (%s / R)" : "%s = tl.sum(%s, 1)[:, None] * tl.maximum(%s / R, 1)",
-              name, masked_value(k, p->t, v), k->length);
+  writer_line(w, "%s = tl.sum(%s, %d)%s * %s%s / R%s", name, masked_value(k, p->t, v), along(k), as_rows(k),
+              whole ? "(" : "tl.maximum(", k->length, whole ? ")" : ", 1)");
   w->indent++;
   writer_leave(w, outside);
   writer_hold(w, p->t, (FuseValue){.text = name, .bits = 1});
@@ -193,14 +210,14 @@ static void begin(Rows *k, const Online *o, Pending *p) {
   const char *name = name_of(p->t), *parts = arena_printf(w->cx->arena, "%s_parts", name);
   p->is_reference = online_needs(o, p->t);
   p->is_row = p->is_reference && p->t->kind != REDUCE_SUM;
-  p->acc = begin_one(k, p->t, p->is_row ? name : parts, p->is_row ? "[X, 1]" : "[X, R]");
+  p->acc = begin_one(k, p->t, p->is_row ? name : parts, p->is_row ? one_each(k) : tile(k));
   if (p->is_reference && !p->is_row) estimate(k, p);
   bool sum = p->law && p->law->shifts && p->t->kind == REDUCE_SUM;
-  if (sum && p->law->shifts == 2) p->linear = begin_one(k, p->t, "linear_parts", "[X, R]");
-  if (sum && (p->law->weight || p->law->only)) p->sum = begin_one(k, p->t, "weight_parts", "[X, R]");
+  if (sum && p->law->shifts == 2) p->linear = begin_one(k, p->t, "linear_parts", tile(k));
+  if (sum && (p->law->weight || p->law->only)) p->sum = begin_one(k, p->t, "weight_parts", tile(k));
   if (!is_arg(p->t)) return;
   p->index = writer_name(w, arena_printf(w->cx->arena, "%s_at", name));
-  writer_line(w, "%s = tl.full([X, R], 0x7FFFFFFF, tl.int32)", p->index);
+  writer_line(w, "%s = tl.full(%s, 0x7FFFFFFF, tl.int32)", p->index, tile(k));
 }
 
 static const char *combine(Rows *k, const Pending *p, const char *a, const char *b) {
@@ -270,8 +287,9 @@ static void step_online(Rows *k, Online *o, Pending *p, const Index *at) {
   if (law->weight) weight = writer_value(w, law->weight, law->weight_at);
   if (law->only) {
     FuseValue only = writer_value(w, law->only, law->only_at);
-    const char *one =
-        weight.literal ? arena_printf(a, "tl.full([X, R], %s, %s)", weight.text, accumulator_type(p->t)) : weight.text;
+    const char *one = weight.literal
+                          ? arena_printf(a, "tl.full(%s, %s, %s)", tile(k), weight.text, accumulator_type(p->t))
+                          : weight.text;
     const char *text = arena_printf(a, law->only_not ? "tl.where(%s, 0, %s)" : "tl.where(%s, %s, 0)", only.text, one);
     weight = (FuseValue){.text = text, .bits = 3};
   }
@@ -288,8 +306,8 @@ static void step_online(Rows *k, Online *o, Pending *p, const Index *at) {
 static const char *end_online(Rows *k, Online *o, const Pending *p) {
   Arena *a = k->w->cx->arena;
   OnlineMove m = online_move(o, p->law);
-  const char *count =
-      arena_printf(a, k->r->mask ? "((%s - tl.arange(0, R)[None, :] + R - 1) // R)" : "(%s // R)", k->length);
+  const char *count = arena_printf(a, "(%s // R)", k->length);
+  if (k->r->mask) count = arena_printf(a, "((%s - tl.arange(0, R)%s + R - 1) // R)", k->length, as_places(k));
   return moved(k, p, m, count);
 }
 
@@ -304,11 +322,12 @@ static void step(Rows *k, Online *o, Pending *p) {
   if (k->held) return;
   if (is_arg(p->t)) {
     const char *here = k->r->mask ? arena_printf(w->cx->arena, "tl.where(%s, r, 0x7FFFFFFF)", k->r->mask) : "r";
-    writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, [X, R]))", p->acc, p->index, kinds[p->t->kind].helper,
-                p->acc, p->index, masked(k, p), here);
+    writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, %s))", p->acc, p->index, kinds[p->t->kind].helper,
+                p->acc, p->index, masked(k, p), here, tile(k));
   } else if (p->is_row) {
     const char *helper = kinds[p->t->kind].helper;
-    const char *part = arena_printf(w->cx->arena, "tl.reduce(%s, 1, %s)[:, None]", masked(k, p), helper);
+    const char *part =
+        arena_printf(w->cx->arena, "tl.reduce(%s, %d, %s)%s", masked(k, p), along(k), helper, as_rows(k));
     writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, part));
     online_refer(o, p->t, p->acc);
   } else if (!p->law) writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, masked(k, p)));
@@ -320,10 +339,10 @@ static void end(Rows *k, Online *o, Pending *p) {
   const char *helper = kinds[t->kind].helper, *name = p->is_row ? p->acc : writer_name(w, name_of(t));
   const char *in = p->law ? end_online(k, o, p) : k->held ? masked(k, p) : p->acc;
   if (is_arg(t)) {
-    const char *here = k->held ? "tl.broadcast_to(r, [X, R])" : p->index;
-    writer_line(w, "%s = tl.reduce((%s, %s), 1, %s)[1][:, None].to(tl.int64)", name, in, here, helper);
-  } else if (!helper) writer_line(w, "%s = tl.sum(%s, 1)[:, None]", name, in);
-  else if (!p->is_row) writer_line(w, "%s = tl.reduce(%s, 1, %s)[:, None]", name, in, helper);
+    const char *here = k->held ? arena_printf(w->cx->arena, "tl.broadcast_to(r, %s)", tile(k)) : p->index;
+    writer_line(w, "%s = tl.reduce((%s, %s), %d, %s)[1]%s.to(tl.int64)", name, in, here, along(k), helper, as_rows(k));
+  } else if (!helper) writer_line(w, "%s = tl.sum(%s, %d)%s", name, in, along(k), as_rows(k));
+  else if (!p->is_row) writer_line(w, "%s = tl.reduce(%s, %d, %s)%s", name, in, along(k), helper, as_rows(k));
   if (t->dtype == DT_I1) writer_line(w, "%s = %s != 0", name, name);
   if (helper) fuse_need_helper(w->plan, helper);
   FuseValue v = {.text = name, .bits = 1};
@@ -363,6 +382,21 @@ static int least_bits(const Rows *k) {
   return least;
 }
 
+/* How many rows lie side by side, before another place of theirs comes. */
+static int64_t columns(const Rows *k) {
+  int64_t run = 1, n;
+  for (int d = k->space->rank - 1; d >= 0 && !k->reduced[d]; d--)
+    if (__builtin_mul_overflow(run, size_is_int(k->space->size[d], &n) ? n : 1 << 20, &run)) return INT64_MAX;
+  return run;
+}
+
+/* Of these a program takes, on a CPU, as many as `most`, and so few that each processor has some. */
+static void take_columns(Rows *k, int64_t rows, int64_t run, int64_t most) {
+  int64_t each = rows / k->w->plan->target.processors;
+  for (k->x_block = LEAST_COLUMNS; 2 * k->x_block <= most && 2 * k->x_block <= each && 2 * k->x_block <= run;)
+    k->x_block *= 2;
+}
+
 static void choose_blocks(Rows *k) {
   int64_t n = 0, rows = 0;
   bool known = size_is_int(k->r->extent, &n), inner = false;
@@ -385,13 +419,16 @@ static void choose_blocks(Rows *k) {
     k->r_block = PART; /* its sums stay in the first cache */
   k->x_block = k->held && k->r_block < TILE ? TILE / k->r_block : inner || k->held ? 1 : 32;
   if (k->x_block > 64) k->x_block = 64;
+  bool gpu = k->w->plan->target.kind == TARGET_GPU, halves = gpu && least_bits(k) < 32;
+  int64_t run = inner ? 0 : columns(k);
+  k->turned = k->w->plan->target.kind == TARGET_CPU && !inner && (run >= LEAST_COLUMNS || run == rows);
   if (!inner && (!k->held || k->x_block < 32)) { /* neighbours in memory are rows: many of them side by side */
-    bool gpu = k->w->plan->target.kind == TARGET_GPU, halves = gpu && least_bits(k) < 32;
     k->held = false;
     k->x_block = (rows < 64 * PROGRAMS ? 32 : gpu ? 64 : 128) << halves; /* 128 bytes in a row at least */
+    if (k->turned) take_columns(k, rows, run, COLUMNS);
     k->r_block = TILE / k->x_block;
     k->num_warps = gpu ? 8 : 0; /* 16 places a thread: as many loads, where a load brings one */
-  }
+  } else if (k->turned) take_columns(k, rows, run, TILE / k->r_block);
   while (k->x_block > 1 && k->x_block / 2 >= rows) k->x_block /= 2;
   while (inner && k->held && k->x_block > 1 && rows / k->x_block < 64)
     k->x_block /= 2; /* programs for all processors */
@@ -417,11 +454,22 @@ static void begin_all(Rows *k, Online *o, Pending *pending, int n) {
   online_start(o);
 }
 
+/* What there is one of for each row, of that level. */
+static void store_rows(Rows *k, int l) {
+  for (int i = 0; i < k->group->n; i++) {
+    Tensor *t = k->group->roots[i];
+    if ((is_reduction(t) || !has_rows(k, t)) && level(k, t) - is_reduction(t) == l) store(k, t);
+  }
+}
+
+/* A CPU may load again, for the next reduction of a row that is held, what it has loaded, but not after a store. */
+static bool stores_late(const Rows *k) { return k->held && k->w->plan->target.kind == TARGET_CPU; }
+
 /* One loop: reductions, and what is stored for each element. */
 static void write_level(Rows *k, int l) {
   Writer *w = k->w;
   const FuseGroup *group = k->group;
-  Online online = {.w = w, .shape = "[X, 1]", .bits = 1}, *o = &online;
+  Online online = {.w = w, .shape = one_each(k), .bits = 1}, *o = &online;
   VEC(Pending) pending = {0};
   bool any = false;
   for (int i = 0; i < group->n; i++) {
@@ -443,7 +491,7 @@ static void write_level(Rows *k, int l) {
     else writer_line(w, "for start in range((%s - 1) // R * R, -1, -R):", length);
     w->last_use = !pending.n;
     outside = writer_enter(w);
-    writer_line(w, "r = start + tl.arange(0, R)[None, :]");
+    writer_line(w, "r = start + tl.arange(0, R)%s", as_places(k));
     if (k->r->mask) writer_line(w, "r_mask = r < %s", length);
   }
   for (int i = 0; i < pending.n; i++) step(k, o, &pending.at[i]);
@@ -459,10 +507,7 @@ static void write_level(Rows *k, int l) {
   }
   online_end(o);
   for (int i = 0; i < pending.n; i++) end(k, o, &pending.at[i]);
-  for (int i = 0; i < group->n; i++) {
-    Tensor *t = group->roots[i];
-    if ((is_reduction(t) || !has_rows(k, t)) && level(k, t) - is_reduction(t) == l) store(k, t);
-  }
+  if (!stores_late(k)) store_rows(k, l);
 }
 
 /* Where dims after the reduced ones are kept, neighbours in memory are counted on their own. How many such runs there
@@ -520,10 +565,10 @@ static FuseKernel *reduce(FusePlan *p, const FuseGroup *group, const char *name,
     w->kernel->block[1] = 1;
     w->kernel->flat = true;
   }
-  writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", program);
+  writer_line(w, "x = %s * X + tl.arange(0, X)%s", program, as_rows(k));
   if (!all) writer_line(w, "x_mask = x < %s", writer_size(w, n[0]));
   if (k->held) {
-    writer_line(w, "r = tl.arange(0, R)[None, :]");
+    writer_line(w, "r = tl.arange(0, R)%s", as_places(k));
     if (!whole) writer_line(w, "r_mask = r < %s", writer_size(w, n[1]));
   }
   k->levels = map_create(w->cx->arena, false);
@@ -535,6 +580,7 @@ static FuseKernel *reduce(FusePlan *p, const FuseGroup *group, const char *name,
     if (l > last) last = l;
   }
   for (int l = 0; l <= last; l++) write_level(k, l);
+  for (int l = 0; l <= last && stores_late(k); l++) store_rows(k, l);
   w->kernel->num_warps = k->r_block > TILE ? k->r_block / WARP : k->num_warps;
   w->kernel->grid[0] = n[0];
   w->kernel->block[0] = k->x_block;
