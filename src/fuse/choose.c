@@ -9,8 +9,6 @@
 
 #include "fuse/race.h"
 
-/* Multiply-adds below which a product is not measured: a program would run for long until it had paid. */
-enum { WORTH_MEASURING = 1 << 25 };
 /* A library, or another tile than the table's, must be faster by so much, twice. */
 static const double library_gain = 0.95, tile_gain = 0.97;
 
@@ -117,13 +115,11 @@ static bool is_worth_it(const FusePlan *p, const Tensor *t, int64_t size[4]) {
   const FuseProducts *o = &p->products;
   const Size *dims[4];
   int64_t work = 1;
-  if ((o->who != PRODUCTS_AUTO && o->who != PRODUCTS_KEPT) || !o->device || !o->device->autotunes ||
-      !o->device->kind->signature)
-    return false;
+  if ((o->who != PRODUCTS_AUTO && o->who != PRODUCTS_KEPT) || !o->device) return false;
   product_dims(p->g, t, dims);
   for (int i = 0; i < 4; i++)
     if (!size_value(dims[i], o->symbols, &size[i]) || __builtin_mul_overflow(work, size[i], &work)) return false;
-  return work >= WORTH_MEASURING;
+  return race_is_worth_it(o->device, (double)work);
 }
 
 static bool measure(void *race, void *out) { return !race_run(race, NULL) && decide(race, out); }

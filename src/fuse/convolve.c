@@ -13,8 +13,7 @@
 #include "fuse/dnn.h"
 #include "fuse/race.h"
 
-/* Multiply-adds below which a convolution is not measured. */
-enum { WORTH_MEASURING = 1 << 25, WAYS = 3, MOST_WAYS = 1 + 2 * WAYS, OURS = -1 };
+enum { WAYS = 3, MOST_WAYS = 1 + 2 * WAYS, OURS = -1 };
 /* A library must be faster by so much, twice. */
 static const double library_gain = 0.95, layout_gain = 0.97;
 
@@ -340,7 +339,7 @@ static bool is_worth_it(const FuseProducts *o, const Tensor *t) {
   Convolution c = dnn_convolution(t, true).sizes;
   double work = (double)c.n * (double)c.filters * (double)(c.channels / c.groups);
   for (int d = 0; d < c.dims; d++) work *= (double)c.places[d] * (double)c.kernel[d];
-  return o->device->autotunes && o->device->kind->signature && work >= WORTH_MEASURING;
+  return race_is_worth_it(o->device, work);
 }
 
 static void explain(Chooser *c, const Tensor *t, const char *format, ...) {

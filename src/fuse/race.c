@@ -10,6 +10,15 @@
 enum { MOST_ARRAYS = 64, ROUNDS = 12, FIRST_ROUNDS = 2, PART = 1 << 20 };
 static const double round_ms = 2, most_ms = 400, long_ms = 50, least_ms = 0.001, hopeless = 1.4;
 
+/* ---- who is raced ------------------------------------------------------------------------------------------------ */
+
+/* A microsecond of a GPU, a tenth of a millisecond of a processor. */
+static const double worth_on_gpu = 1 << 25, worth_on_cpu = 1 << 22;
+
+bool race_is_worth_it(const nereid_device *d, double multiply_adds) {
+  return d->autotunes && d->kind->signature && multiply_adds >= (d->cuda_sm ? worth_on_gpu : worth_on_cpu);
+}
+
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
 nereid_status race_open(RaceClock *c, nereid_device *d, nereid_error **error) {

@@ -22,6 +22,9 @@ nereid_status race_rounds(const RaceClock *c, int n, RaceTime *times, RaceRun ru
 /* `bytes` of numbers between -1 and 1; of integers zeros. */
 nereid_status race_fill(nereid_device *d, nereid_stream *s, void *to, Dtype t, int64_t bytes, nereid_error **error);
 
+/* Whether a race of so many multiply-adds is run at all: what can be gained is more than what starts a kernel. */
+bool race_is_worth_it(const nereid_device *d, double multiply_adds);
+
 enum { RACE_TILES = 4 };
 typedef struct Candidate {
   bool library;
