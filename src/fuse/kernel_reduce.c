@@ -26,13 +26,14 @@
  *     for start in range(0, 100000, R):
  *         r = start + tl.arange(0, R)[:, None]
  *         ...
- *     sum = tl.sum(total, 0)[None, :] */
+ *         total = total + tl.sum(v, 0)[None, :] */
 #include "fuse/fuse.h"
 
 /* Elements of a program, and of a block of a longer row with several sums; of one with one sum; and of a warp.
  * Programs that keep a processor busy. */
 enum { TILE = 4096, BLOCK = 16384, WARP = 1024, PROGRAMS = 512, PART = 2048, LEAST_PART = 16, LEAST_PARTED = 256 };
-enum { LEAST_COLUMNS = 32, COLUMNS = 1024 }; /* of a turned tile */
+/* Of a turned tile: rows, and places that are added up before they go to a row's sum, which so is more exact. */
+enum { LEAST_COLUMNS = 32, COLUMNS = 1024, BEFORE = 16, SECTION = 256, CACHED_COLUMNS = 256, CACHE = 1 << 19 };
 
 typedef struct Rows {
   Writer *w;
@@ -90,10 +91,15 @@ static const char *name_of(const Tensor *t) { return t->name ? t->name : graph_r
 
 /* On a CPU a second loop over a short row reads no memory, and three sums in place of one cost more. */
 static bool stays_in_cache(const Rows *k, const Tensor *t) {
-  enum { CACHE = 1 << 19 };
   int64_t n;
   return k->w->plan->target.kind == TARGET_CPU && size_is_int(k->r->extent, &n) &&
          n * dtype_bytes(t->in[0]->dtype) <= CACHE;
+}
+
+/* Nor does one over so many rows side by side. */
+static bool tile_stays_in_cache(const Rows *k, int64_t rows) {
+  int64_t n;
+  return k->turned && size_is_int(k->r->extent, &n) && n <= CACHE / (rows * dtype_bytes(k->space->dtype));
 }
 
 /* The law by which t joins the loop of the reductions of that level; NULL: it has a loop of its own. */
@@ -115,7 +121,7 @@ static const Law *law_of(Rows *k, Tensor *t, int level) {
     if (law_depends(&search, t->in[0], search.live[i]))
       buf_printf(&with, "%s%s", with.n ? ", " : "", name_of(search.live[i]));
   const char *name = name_of(t);
-  if (!law->why && law->shifts == 2 && stays_in_cache(k, t)) {
+  if (!law->why && ((law->shifts == 2 && stays_in_cache(k, t)) || tile_stays_in_cache(k, k->x_block))) {
     Law *none = NEW(w->cx->arena, Law);
     none->why = "the row stays in a processor's cache, where another loop costs less than its sums";
     law = none;
@@ -153,6 +159,7 @@ typedef struct Pending { /* a reduction on its way */
   Tensor *t;
   const Law *law;            /* NULL: it depends on no other one of this loop */
   const char *acc, *index;   /* accumulators; index: of argmax */
+  const char *whole;         /* where acc is a section's: the row's */
   const char *linear, *sum;  /* of a law with shifts: of weight * shift, of the weight */
   bool is_reference, is_row; /* a law moves by it; its accumulator is one number a row */
   FuseValue value;
@@ -209,7 +216,7 @@ static void begin(Rows *k, const Online *o, Pending *p) {
   if (k->held) return;
   const char *name = name_of(p->t), *parts = arena_printf(w->cx->arena, "%s_parts", name);
   p->is_reference = online_needs(o, p->t);
-  p->is_row = p->is_reference && p->t->kind != REDUCE_SUM;
+  p->is_row = (p->is_reference && p->t->kind != REDUCE_SUM) || (k->turned && !p->law && !is_arg(p->t));
   p->acc = begin_one(k, p->t, p->is_row ? name : parts, p->is_row ? one_each(k) : tile(k));
   if (p->is_reference && !p->is_row) estimate(k, p);
   bool sum = p->law && p->law->shifts && p->t->kind == REDUCE_SUM;
@@ -311,6 +318,14 @@ static const char *end_online(Rows *k, Online *o, const Pending *p) {
   return moved(k, p, m, count);
 }
 
+/* A tile's rows. */
+static const char *reduced(Rows *k, const Pending *p, const char *text) {
+  Arena *a = k->w->cx->arena;
+  const char *helper = kinds[p->t->kind].helper;
+  if (!helper) return arena_printf(a, "tl.sum(%s, %d)%s", text, along(k), as_rows(k));
+  return arena_printf(a, "tl.reduce(%s, %d, %s)%s", text, along(k), helper, as_rows(k));
+}
+
 /* ---- a reduction's lines ----------------------------------------------------------------------------------------- */
 
 static void step(Rows *k, Online *o, Pending *p) {
@@ -325,11 +340,8 @@ static void step(Rows *k, Online *o, Pending *p) {
     writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, %s))", p->acc, p->index, kinds[p->t->kind].helper,
                 p->acc, p->index, masked(k, p), here, tile(k));
   } else if (p->is_row) {
-    const char *helper = kinds[p->t->kind].helper;
-    const char *part =
-        arena_printf(w->cx->arena, "tl.reduce(%s, %d, %s)%s", masked(k, p), along(k), helper, as_rows(k));
-    writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, part));
-    online_refer(o, p->t, p->acc);
+    writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, reduced(k, p, masked(k, p))));
+    if (p->is_reference) online_refer(o, p->t, p->acc);
   } else if (!p->law) writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, masked(k, p)));
 }
 
@@ -341,8 +353,7 @@ static void end(Rows *k, Online *o, Pending *p) {
   if (is_arg(t)) {
     const char *here = k->held ? arena_printf(w->cx->arena, "tl.broadcast_to(r, %s)", tile(k)) : p->index;
     writer_line(w, "%s = tl.reduce((%s, %s), %d, %s)[1]%s.to(tl.int64)", name, in, here, along(k), helper, as_rows(k));
-  } else if (!helper) writer_line(w, "%s = tl.sum(%s, %d)%s", name, in, along(k), as_rows(k));
-  else if (!p->is_row) writer_line(w, "%s = tl.reduce(%s, %d, %s)%s", name, in, along(k), helper, as_rows(k));
+  } else if (!p->is_row) writer_line(w, "%s = %s", name, reduced(k, p, in));
   if (t->dtype == DT_I1) writer_line(w, "%s = %s != 0", name, name);
   if (helper) fuse_need_helper(w->plan, helper);
   FuseValue v = {.text = name, .bits = 1};
@@ -393,8 +404,21 @@ static int64_t columns(const Rows *k) {
 /* Of these a program takes, on a CPU, as many as `most`, and so few that each processor has some. */
 static void take_columns(Rows *k, int64_t rows, int64_t run, int64_t most) {
   int64_t each = rows / k->w->plan->target.processors;
-  for (k->x_block = LEAST_COLUMNS; 2 * k->x_block <= most && 2 * k->x_block <= each && 2 * k->x_block <= run;)
+  for (k->x_block = LEAST_COLUMNS; 2 * k->x_block <= most && 2 * k->x_block <= each && 2 * k->x_block <= run;) {
+    if (k->x_block >= CACHED_COLUMNS && !tile_stays_in_cache(k, 2 * k->x_block) && tile_stays_in_cache(k, k->x_block))
+      break;
     k->x_block *= 2;
+  }
+}
+
+/* Whether each reduction adds up what no other one of them moves: a turned tile then has one sum for each row. */
+static bool adds(const Rows *k) {
+  bool all = true;
+  for (int i = 0; i < k->group->n; i++) {
+    const Tensor *t = k->group->roots[i];
+    all &= t->op != GRAPH_REDUCE || (t->kind == REDUCE_SUM && stays_in_cache(k, t));
+  }
+  return all;
 }
 
 static void choose_blocks(Rows *k) {
@@ -422,11 +446,12 @@ static void choose_blocks(Rows *k) {
   bool gpu = k->w->plan->target.kind == TARGET_GPU, halves = gpu && least_bits(k) < 32;
   int64_t run = inner ? 0 : columns(k);
   k->turned = k->w->plan->target.kind == TARGET_CPU && !inner && (run >= LEAST_COLUMNS || run == rows);
-  if (!inner && (!k->held || k->x_block < 32)) { /* neighbours in memory are rows: many of them side by side */
+  if (!inner && (!k->held || k->x_block < 32 ||
+                 (k->turned && k->r_block > BEFORE))) { /* neighbours in memory are rows: many of them side by side */
     k->held = false;
     k->x_block = (rows < 64 * PROGRAMS ? 32 : gpu ? 64 : 128) << halves; /* 128 bytes in a row at least */
     if (k->turned) take_columns(k, rows, run, COLUMNS);
-    k->r_block = TILE / k->x_block;
+    k->r_block = k->turned && adds(k) ? BEFORE : TILE / k->x_block;
     k->num_warps = gpu ? 8 : 0; /* 16 places a thread: as many loads, where a load brings one */
   } else if (k->turned) take_columns(k, rows, run, TILE / k->r_block);
   while (k->x_block > 1 && k->x_block / 2 >= rows) k->x_block /= 2;
@@ -465,6 +490,44 @@ static void store_rows(Rows *k, int l) {
 /* A CPU may load again, for the next reduction of a row that is held, what it has loaded, but not after a store. */
 static bool stores_late(const Rows *k) { return k->held && k->w->plan->target.kind == TARGET_CPU; }
 
+/* How many places are added up by themselves before they go to the sum of a long row, which so has few roundings; 0:
+ * the row is short, or what it comes to is no sum of columns. */
+static int64_t section(const Rows *k, int n, const Pending *pending) {
+  int64_t length, places = SECTION;
+  if (!k->turned || k->held || k->r_block != BEFORE || !n) return 0;
+  for (int i = 0; i < n; i++)
+    if (pending[i].law || pending[i].is_reference || pending[i].t->kind != REDUCE_SUM) return 0;
+  if (!size_is_int(k->r->extent, &length)) return places;
+  if (length <= 2 * places) return 0;
+  while (places * places < 8 * length) places *= 2;
+  return places;
+}
+
+static void begin_section(Rows *k, int n, Pending *pending, int64_t places) {
+  Writer *w = k->w;
+  int64_t length;
+  bool even = size_is_int(k->r->extent, &length) && length % places == 0;
+  writer_line(w, "for first in range(0, %s, %lld):", k->length, (long long)places);
+  w->indent++;
+  for (int i = 0; i < n; i++) {
+    pending[i].whole = pending[i].acc;
+    pending[i].acc =
+        begin_one(k, pending[i].t, arena_printf(w->cx->arena, "%s_section", name_of(pending[i].t)), one_each(k));
+  }
+  writer_line(w,
+              even ? "for start in range(first, first + %lld, R):"
+                   : "for start in range(first, tl.minimum(first + %lld, %s), R):",
+              (long long)places, k->length);
+}
+
+static void end_section(Rows *k, int n, Pending *pending) {
+  for (int i = 0; i < n; i++) {
+    writer_line(k->w, "%s = %s + %s", pending[i].whole, pending[i].whole, pending[i].acc);
+    pending[i].acc = pending[i].whole;
+  }
+  k->w->indent--;
+}
+
 /* One loop: reductions, and what is stored for each element. */
 static void write_level(Rows *k, int l) {
   Writer *w = k->w;
@@ -480,6 +543,7 @@ static void write_level(Rows *k, int l) {
   }
   begin_all(k, o, pending.at, pending.n);
   Map *outside = NULL, *around = NULL;
+  int64_t places = section(k, pending.n, pending.at);
   if (any && !k->held) {
     if (k->part) {
       const char *parts = writer_size(w, k->part->extent);
@@ -487,7 +551,8 @@ static void write_level(Rows *k, int l) {
       around = writer_enter(w);
     }
     const char *length = k->part ? writer_size(w, k->r->extent) : k->length;
-    if (pending.n) writer_line(w, "for start in range(0, %s, R):", length);
+    if (places) begin_section(k, pending.n, pending.at, places);
+    else if (pending.n) writer_line(w, "for start in range(0, %s, R):", length);
     else writer_line(w, "for start in range((%s - 1) // R * R, -1, -R):", length);
     w->last_use = !pending.n;
     outside = writer_enter(w);
@@ -502,6 +567,7 @@ static void write_level(Rows *k, int l) {
   if (outside) {
     online_carry(o);
     writer_leave(w, outside);
+    if (places) end_section(k, pending.n, pending.at);
     if (around) writer_leave(w, around);
     w->last_use = false;
   }

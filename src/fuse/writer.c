@@ -26,7 +26,7 @@ static const char *const taken[] = {
     "yield",     "None",     "True",     "False",       "tl",       "triton",       "libdevice", "range",   "float",
     "int",       "max",      "min",      "abs",         "sum",      "seed",         "max_nan",   "min_nan", "first_max",
     "first_min", "last_max", "last_min", "log_add_exp", "multiply", "grouped_tile", "tile_m",    "tile_n",  "M",
-    "N",         "K",        "X",        "R",           "BLOCK",    "start",        "program",   NULL};
+    "N",         "K",        "X",        "R",           "BLOCK",    "start",        "first",     "program", NULL};
 
 Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   Context *cx = p->g->cx;
