@@ -203,6 +203,7 @@ void fuse_rewrite(Graph *g, FuseRule rule, const FuseTarget *target);
 
 void fuse_sort_in_steps(Graph *g, const FuseTarget *target);
 void fuse_split_reductions(Graph *g, const FuseTarget *target);
+void fuse_vector_products(Graph *g, const FuseTarget *target); /* split.c: products with a vector are sums */
 
 /* ---- layout.c ---------------------------------------------------------------------------------------------------- */
 

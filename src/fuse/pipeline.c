@@ -18,6 +18,9 @@ typedef enum { ALWAYS, UNLESS_EAGER, IF_ONLINE } When;
 static void cse(Graph *g, const FuseOptions *o) { graph_cse(g); }
 static void dce(Graph *g, const FuseOptions *o) { graph_dce(g); }
 static void drop_empty(Graph *g, const FuseOptions *o) { fuse_drop_empty(g); }
+static void vector_products(Graph *g, const FuseOptions *o) {
+  if (o->products.who != PRODUCTS_LIBRARY) fuse_vector_products(g, &o->target);
+}
 static void layouts(Graph *g, const FuseOptions *o) { fuse_layouts(g); }
 static void sort_in_steps(Graph *g, const FuseOptions *o) { fuse_sort_in_steps(g, &o->target); }
 static void simplify(Graph *g, const FuseOptions *o) { fuse_simplify(g); }
@@ -36,6 +39,7 @@ static const struct {
     {"dce", dce, ALWAYS,                                                  NO_DETACH, SWEPT, NO_DETACH},
     {"drop_empty", drop_empty, ALWAYS,                                    NO_DETACH, NO_EMPTY | SWEPT, NO_DETACH},
     {"convolutions", fuse_convolutions, ALWAYS,                           NO_DETACH | NO_EMPTY, CHOSEN | SWEPT, SOUND},
+    {"vector_products", vector_products, UNLESS_EAGER,                    SOUND, SWEPT, SOUND},
     {"layouts", layouts, ALWAYS,                                          ALL, SWEPT, SOUND},
     {"sort_in_steps", sort_in_steps, ALWAYS,                              ALL, SWEPT, SOUND},
     {"simplify", simplify, IF_ONLINE,                                     ALL, SWEPT, SOUND},

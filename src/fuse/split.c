@@ -274,6 +274,40 @@ static Tensor *split_product(Graph *g, Tensor *t, const FuseTarget *target) {
   return graph_reshape(g, graph_reduce(g, REDUCE_SUM, part, 1, (int64_t[]){rank - 2}), rank, t->size);
 }
 
+/* x with its last two dims in turn; what was turned already is turned back. */
+static Tensor *turn(Graph *g, Tensor *x) {
+  int64_t order[GRAPH_MAX_RANK];
+  for (int d = 0; d < x->rank; d++) order[d] = d;
+  order[x->rank - 2] = x->rank - 1;
+  order[x->rank - 1] = x->rank - 2;
+  bool turned = x->op == GRAPH_PERMUTE;
+  for (int d = 0; turned && d < x->rank; d++) turned = x->dims[d] == order[d];
+  return turned ? x->in[0] : graph_permute(g, x, order);
+}
+
+static bool is_turned(Graph *g, Tensor *x) { return x->op == GRAPH_PERMUTE && turn(g, x) == x->in[0]; }
+
+/* A product with a vector is a sum, on a CPU: a tile would have one row of sixteen, and a matrix is read once whoever
+ * reads it. It is added up along neighbours in memory, or across. */
+static Tensor *sum_of_vector(Graph *g, Tensor *t, const FuseTarget *target) {
+  if (t->op != GRAPH_PRODUCT || target->kind != TARGET_CPU || !dtype_is_float(t->dtype)) return NULL;
+  Tensor *a = t->in[0], *b = t->in[1];
+  int rank = t->rank;
+  bool row = size_is(t->size[rank - 2], 1), column = size_is(t->size[rank - 1], 1);
+  if (!row && !column) return NULL;
+  bool across = row && !column && !is_turned(g, b); /* columns of b are added up */
+  Tensor *vector = across ? turn(g, a) : row ? a : turn(g, b), *matrix = across ? b : row ? turn(g, b) : a;
+  Tensor *each = graph_point(g, POINT_MUL, 2, (Tensor *[]){graph_expand(g, vector, rank, matrix->size), matrix});
+  Tensor *sum = graph_reduce(g, REDUCE_SUM, each, 1, (int64_t[]){across ? rank - 2 : rank - 1});
+  return graph_reshape(g, sum, rank, t->size);
+}
+
+void fuse_vector_products(Graph *g, const FuseTarget *target) {
+  fuse_rewrite(g, sum_of_vector, target);
+  graph_cse(g);
+  graph_dce(g);
+}
+
 static Tensor *better(Graph *g, Tensor *t, const FuseTarget *target) {
   if (t->op == GRAPH_PRODUCT) return split_product(g, t, target);
   if (t->op != GRAPH_REDUCE) return NULL;
