@@ -36,6 +36,12 @@ def logcumsumexps(x):
     return torch.logcumsumexp(x * 8, 1), torch.logaddexp(x, x), torch.logaddexp(x[0], x), torch.logaddexp2(x, x[1])
 
 
+# x f32[4,6], s f64[]
+# tolerance 1e-6
+def a_number_widens_nothing(x, s):
+    return torch.logaddexp(s, x), torch.logaddexp2(x, s), torch.hypot(s, x)
+
+
 # x f64[5,6], n i64[3,4]<5, s f64[3,4]; grad
 def scatter_smaller(x, n, s):
     return x.scatter(0, n, s), x.scatter_add(0, n, s), x.scatter(1, n, 2.5)

@@ -128,7 +128,7 @@ def xlogy(x, y): return prim.where(y != y, y, prim.where(x == 0, 0, x * prim.log
 def sinc(x): return prim.where(x == 0, 1, prim.sin(x * math.pi) / prim.where(x == 0, 1, x * math.pi))
 def float_power(x, y): return pow(prim.convert(x, torch.float64), prim.convert(y, torch.float64) if isinstance(y, torch.Tensor) else y)
 def logaddexp(x, y):
-    x, y = prim.broadcast(x, y)
+    x, y = prim.broadcast(*alike(x, y))
     s = prim.where(x == y, x + 0.6931471805599453, prim.maximum(x, y) + prim.log1p(prim.exp(-prim.abs(x - y))))
     return prim.differentiate(s, [x, y], lambda g, x, y: (g * prim.sigmoid(x - y), g * prim.sigmoid(y - x)))
 
