@@ -31,6 +31,8 @@ Py *py_module(Front *fr, Module *m);
 Py *py_method_of(Front *fr, Py *self, const char *name, Function *fn);
 Py *py_object(Front *fr, PyClass *cls, const char *cls_name);
 Py *py_unknown(Front *fr, const char *format, ...) PRINTF_LIKE(2, 3);
+/* A list or dict about whose content nothing is known from now on, under all of its names. */
+void py_spoil(Front *fr, Py *x, const char *why);
 bool py_contains(const Py *x, const Py *needle);
 void py_append(Front *fr, Py *list, Py *item);
 Py *py_dict_get(const Py *d, const Py *key);
@@ -86,14 +88,17 @@ struct Module {
   /* the line of the top-level statement being evaluated: names bound later are not seen; 0: the end */
   int now;
   VEC(Kernel *) kernels;
+  const Map *impure; /* toplevel.c: functions that change what they have not made */
 };
 
 enum { HOST_STEPS = 4000000, MAX_HOST_ITEMS = 1000000 };
 struct Project {
   Context *cx;
-  Map *modules;  /* path -> Module */
-  Front *fr;     /* for host evaluation outside any compilation */
-  int64_t steps; /* host evaluation's budget: what is left */
+  Map *modules;       /* path -> Module */
+  Front *fr;          /* for host evaluation outside any compilation */
+  int64_t steps;      /* host evaluation's budget: what is left */
+  int64_t run_steps;  /* likewise, of files that are run in order */
+  const char *raised; /* the name of the exception raised last; NULL: not known */
   int host_depth;
   Map *jit_of; /* Node of a def -> Kernel */
   /* the first statement whose effect could not be evaluated, since it was set to NULL: for hooks */
@@ -125,6 +130,14 @@ const char *namespace_dotted(Front *fr, Namespace *ns, const Node *n);
 void namespace_names(Front *fr, Namespace *ns, Py *list); /* appends all names, outwards, as str */
 Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, Node *owner);
 Module *namespace_module(const Namespace *ns);
+/* toplevel.c runs a namespace's statements in order; these bind names to a value, or, where it is NULL, to what the
+ * statement (a def, a class, an import) binds them to. */
+const NodeList *namespace_body(const Namespace *ns);
+Namespace *namespace_file(Namespace *ns);
+Map *namespace_values(const Namespace *ns); /* statement -> Py of its right side, once evaluated */
+void namespace_line(Namespace *ns, int line);
+void namespace_bind(Namespace *ns, const char *name, Py *value, const Node *stmt);
+void namespace_forget(Front *fr, Namespace *ns, const char *why); /* all values bound until now are unknown */
 Module *module_load(Project *p, const char *path, const char *name);
 /* What `import a.b` of a file names: a PY_LIBRARY, PY_MODULE or PY_UNKNOWN. */
 Py *import_module(Front *fr, Module *from, const char *dotted, int level);
@@ -173,12 +186,25 @@ typedef struct HostScope {
   Map *names;
   struct HostScope *up;
   Namespace *ns;
+  bool top;     /* what is assigned are names of ns */
+  Map *globals; /* names that `global` makes the file's; or NULL */
 } HostScope;
 Py *host_eval(Front *fr, HostScope *sc, Node *n);
 Py *host_eval_in(Front *fr, Namespace *ns, Node *n);
 /* seeing what stands above the line: defaults, decorators' arguments */
 Py *host_eval_at(Front *fr, Namespace *ns, Node *n, int line);
-void host_exec(Front *fr, HostScope *sc, Node *stmt); /* a top-level statement, for its effects */
+typedef enum { HOW_NEXT, HOW_RETURN, HOW_BREAK, HOW_CONTINUE, HOW_RAISE, HOW_GIVE_UP } How;
+How host_exec(Front *fr, HostScope *sc, Node *stmt, Py **result); /* GIVE_UP: *result says why */
+bool host_catches(const Node *handler, const char *raised);
+Py *host_apply_decorators(Front *fr, HostScope *sc, Node *def, Py *value);
+void host_name(HostScope *sc, const char *name, Py *value); /* assigns */
+/* toplevel.c: whether statements of the namespace change what names are bound to; runs it */
+bool host_changes(Front *fr, Namespace *ns);
+void host_run(Front *fr, Namespace *ns);
+/* changed.c: what a node changes in place, or NULL: a in a.append(x), a[i] = x, a.b = x, del a[i], a += x */
+const Node *host_changed_by(const Node *n);
+/* makes unknown what the statement would have bound and changed */
+void host_spoil_changed(Front *fr, HostScope *sc, Node *stmt, const char *why);
 Py *host_call(Front *fr, Py *callee, const Call *call);
 Py *host_attribute(Front *fr, Py *x, const char *attr);
 Py *host_binary(Front *fr, PyOp op, Py *a, Py *b);

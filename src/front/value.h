@@ -69,6 +69,7 @@ typedef struct Function {
   Map *closure;         /* name -> Py, for nested host functions; or NULL */
   /* where names that are neither local nor in closure are looked up; NULL: the module's globals */
   Namespace *around;
+  Map *kept;                /* host functions: parameter -> its default, once evaluated */
   Py **defaults;            /* evaluated on first use, aligned with args; entries may be NULL */
   const HostSource *source; /* given by the host, which knows its defaults; or NULL */
   bool is_kernel_wrapper;   /* autotune/heuristics stand above jit: may be launched, may not be called in a kernel */
@@ -239,10 +240,12 @@ typedef struct FrontHooks {
    * functions: python/hostexpr.c, hoststmt.c, function.c, class.c, imports.c, ask.c */
   Py *(*host_eval_in)(Front *fr, Namespace *ns, Node *n);
   Py *(*host_eval_at)(Front *fr, Namespace *ns, Node *n, int line);
-  void (*host_exec)(Front *fr, struct HostScope *sc, Node *stmt);
+  bool (*host_changes)(Front *fr, Namespace *ns);
+  void (*host_run)(Front *fr, Namespace *ns);
   Py *(*host_call)(Front *fr, Py *callee, const Call *call);
   Py *(*function_value)(Front *fr, Node *def, Namespace *around, Map *closure);
   Py *(*class_value)(Front *fr, Node *def, Namespace *around);
+  Py *(*apply_decorators)(Front *fr, struct HostScope *sc, Node *def, Py *value);
   Py *(*ask)(Front *fr, Ask what, void *object, const char *name);
   Py *(*import_module)(Front *fr, Module *from, const char *dotted, int level);
   Py *(*import_name)(Front *fr, Module *from, Py *module, const char *dotted, const char *name);

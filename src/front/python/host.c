@@ -16,5 +16,6 @@ Py *host_binary(Front *fr, PyOp op, Py *a, Py *b) {
 Py *host_iterate(Front *fr, Py *x) {
   if (x->kind == PY_UNKNOWN) return x;
   Py *items = py_items(fr, x);
+  if (!items && x->kind == PY_RANGE) return py_unknown(fr, "a range of more than %d numbers", MAX_HOST_ITEMS);
   return items ? items : py_unknown(fr, "%s, which cannot be iterated", py_describe(fr, x));
 }

@@ -31,15 +31,37 @@ Py *host_attribute(Front *fr, Py *x, const char *attr) {
     return py_unknown(fr, "%s", path);
   }
   Py *v = front_hooks.attribute(fr, (Span){0}, x, intern_z(fr->cx, attr));
-  return v ? v : py_unknown(fr, "%s.%s", py_describe(fr, x), attr);
+  if (v) return v;
+  v = py_unknown(fr, "%s.%s", py_describe(fr, x), attr);
+  py_spoil(fr, x, v->library); /* a method that may change it */
+  return v;
 }
 
 /* ---- assignments -------------------------------------------------------------------------------------------------- */
 
+void host_name(HostScope *sc, const char *name, Py *value) {
+  if (sc->globals && map_get(sc->globals, name)) namespace_bind(namespace_file(sc->ns), name, value, NULL);
+  else if (sc->top) namespace_bind(sc->ns, name, value, NULL);
+  else map_put(sc->names, name, value);
+}
+
+static void set_attribute(Front *fr, Py *x, const char *attr, Py *value) {
+  if (py_contains(value, x)) value = py_unknown(fr, "a value that contains itself");
+  if (x->kind == PY_OBJECT) map_put(x->object.fields, attr, value);
+  if (x->kind == PY_CLASS) map_put(x->cls->members, attr, value);
+  if (x->kind == PY_MODULE) namespace_bind(x->module->globals, intern_z(fr->cx, attr), value, NULL);
+}
+
+/* globals()["X"] = value */
+static bool is_names_of_file(const Node *n) {
+  return n->kind == NODE_CALL && n->Call.func->kind == NODE_NAME &&
+         (!strcmp(n->Call.func->Name.id, "globals") || !strcmp(n->Call.func->Name.id, "vars"));
+}
+
 void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
   stack_guard();
   switch (target->kind) {
-    case NODE_NAME: map_put(sc->names, target->Name.id, value); break;
+    case NODE_NAME: host_name(sc, target->Name.id, value); break;
     case NODE_TUPLE:
     case NODE_LIST: {
       Py *items = host_iterate(fr, value);
@@ -59,17 +81,21 @@ void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
     }
     case NODE_SUBSCRIPT: {
       Py *x = host_eval(fr, sc, target->Subscript.value), *index = host_eval(fr, sc, target->Subscript.slice);
-      if (py_contains(value, x)) break;
+      if (is_names_of_file(target->Subscript.value) && index->kind == PY_STR && sc->ns)
+        namespace_bind(namespace_file(sc->ns), intern_z(fr->cx, index->str.s), value, NULL);
+      if (py_contains(value, x)) {
+        py_spoil(fr, x, "a value that contains itself");
+        break;
+      }
       if (x->kind == PY_DICT && index->kind != PY_UNKNOWN) py_dict_put(fr, x, index, value);
       if (x->kind == PY_TUPLE && x->tuple.is_list && index->kind == PY_INT) {
         PyInt i = index->i < 0 ? index->i + x->tuple.n : index->i;
         if (i >= 0 && i < x->tuple.n) x->tuple.at[i] = value;
-      }
+      } else if (x->kind == PY_TUPLE) py_spoil(fr, x, "a list of which a part is replaced");
       break;
     }
     case NODE_ATTRIBUTE: {
-      Py *x = host_eval(fr, sc, target->Attribute.value);
-      if (x->kind == PY_OBJECT && !py_contains(value, x)) map_put(x->object.fields, target->Attribute.attr, value);
+      set_attribute(fr, host_eval(fr, sc, target->Attribute.value), target->Attribute.attr, value);
       break;
     }
     default: break;
@@ -199,6 +225,10 @@ static Py *call(Front *fr, HostScope *sc, Node *n) {
   c.kw_n = names.n;
   c.kw_names = names.at;
   c.kw_values = args.at + c.n;
+  if (n->Call.func->kind == NODE_NAME && !strcmp(n->Call.func->Name.id, "setattr") && c.n == 3 && !c.kw_n) {
+    if (c.args[1]->kind == PY_STR) set_attribute(fr, c.args[0], intern_z(fr->cx, c.args[1]->str.s), c.args[2]);
+    return py_none(fr);
+  }
   c.arg_spans = NEW_N(a, Span, args.n + 1);
   for (int i = 0; i < args.n; i++) c.arg_spans[i] = n->span;
   return front_hooks.host_call(fr, callee, &c);

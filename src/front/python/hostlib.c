@@ -188,7 +188,8 @@ static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map
   Py *out = py_list(fr, 0, NULL);
   if (by_function) {
     for (int i = 0; i < items->tuple.n; i++) {
-      Py *v = call_one(fr, c->args[0], c, items->tuple.at[i]);
+      bool itself = name[0] == 'f' && c->args[0]->kind == PY_NONE;
+      Py *v = itself ? items->tuple.at[i] : call_one(fr, c->args[0], c, items->tuple.at[i]);
       if (name[0] == 'm') py_append(fr, out, v);
       else if (py_truth_known(v) != 0) py_append(fr, out, items->tuple.at[i]);
     }
@@ -246,7 +247,10 @@ typedef struct HostCall {
 
 static Py *call_sequence(const HostCall *h) { return sequence(h->fr, h->path + strlen("python."), h->call); }
 static Py *call_print(const HostCall *h) { return py_none(h->fr); }
-static Py *call_iter(const HostCall *h) { return host_iterate(h->fr, h->first); }
+static Py *call_iter(const HostCall *h) { /* a list of its own, of which next() takes the first */
+  Py *items = host_iterate(h->fr, h->first);
+  return items->kind == PY_TUPLE ? py_list(h->fr, items->tuple.n, items->tuple.at) : items;
+}
 static Py *call_product(const HostCall *h) { return product(h->fr, h->call); }
 static Py *call_namedtuple(const HostCall *h) { return named_tuple(h->fr, h->call); }
 static Py *call_empty_dict(const HostCall *h) { return py_dict(h->fr); }
@@ -279,7 +283,12 @@ static Py *call_callable(const HostCall *h) {
 
 static Py *call_next(const HostCall *h) {
   Py *items = host_iterate(h->fr, h->first);
-  if (items->kind == PY_TUPLE && items->tuple.n) return items->tuple.at[0];
+  if (items->kind == PY_TUPLE && items->tuple.n) {
+    Py *first = items->tuple.at[0];
+    if (items == h->first && items->tuple.is_list)
+      memmove(items->tuple.at, items->tuple.at + 1, sizeof *items->tuple.at * (size_t)--items->tuple.n);
+    return first;
+  }
   return h->call->n > 1 ? h->call->args[1] : py_unknown(h->fr, "next() of nothing");
 }
 

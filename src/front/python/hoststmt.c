@@ -2,8 +2,6 @@
  * when a condition is unknown: its result is then unknown, and nothing else is lost. */
 #include "front/core.h"
 
-typedef enum { NEXT, RETURN, BREAK, CONTINUE, RAISE, GIVE_UP } How;
-
 static How exec_list(Front *fr, HostScope *sc, const NodeList *list, Py **result);
 
 static How exec_loop(Front *fr, HostScope *sc, Node *n, Py **result) {
@@ -11,12 +9,12 @@ static How exec_loop(Front *fr, HostScope *sc, Node *n, Py **result) {
   Py *items = is_for ? host_iterate(fr, host_eval(fr, sc, n->For.iter)) : NULL;
   if (items && items->kind == PY_UNKNOWN) {
     *result = items;
-    return GIVE_UP;
+    return HOW_GIVE_UP;
   }
   for (int i = 0; !is_for || i < items->tuple.n; i++) {
     if (!host_step(fr)) {
       *result = py_unknown(fr, "a computation that takes too long");
-      return GIVE_UP;
+      return HOW_GIVE_UP;
     }
     if (is_for) host_assign(fr, sc, n->For.target, items->tuple.at[i]);
     else {
@@ -24,13 +22,13 @@ static How exec_loop(Front *fr, HostScope *sc, Node *n, Py **result) {
       int truth = py_truth_known(test);
       if (truth < 0) {
         *result = test;
-        return GIVE_UP;
+        return HOW_GIVE_UP;
       }
       if (!truth) break;
     }
     How how = exec_list(fr, sc, is_for ? &n->For.body : &n->While.body, result);
-    if (how == BREAK) return NEXT;
-    if (how != NEXT && how != CONTINUE) return how;
+    if (how == HOW_BREAK) return HOW_NEXT;
+    if (how != HOW_NEXT && how != HOW_CONTINUE) return how;
   }
   return exec_list(fr, sc, is_for ? &n->For.orelse : &n->While.orelse, result);
 }
@@ -41,7 +39,7 @@ static How exec_import(Front *fr, HostScope *sc, Node *n) {
   Py *from = n->kind == NODE_IMPORT
                  ? NULL
                  : import_module(fr, m, n->ImportFrom.module ? n->ImportFrom.module : NULL, n->ImportFrom.level);
-  How how = NEXT;
+  How how = HOW_NEXT;
   for (int i = 0; i < names->n; i++) {
     Node *a = names->at[i];
     Py *v =
@@ -51,22 +49,58 @@ static How exec_import(Front *fr, HostScope *sc, Node *n) {
       name = intern(fr->cx, name, strcspn(name, "."));
       v = import_module(fr, m, name, 0);
     }
-    map_put(sc->names, name, v);
-    if (v->kind == PY_UNKNOWN && !strncmp(v->library, "module ", 7)) how = RAISE;
+    host_name(sc, name, v);
+    if (v->kind != PY_UNKNOWN || strncmp(v->library, "module ", 7)) continue;
+    front_project(fr)->raised = "ModuleNotFoundError";
+    how = HOW_RAISE;
   }
   return how;
 }
 
+/* Whether `except ...:` takes an exception of this name; NULL: nobody knows which it is. */
+bool host_catches(const Node *handler, const char *raised) {
+  static const char *const below[][2] = {{"ModuleNotFoundError", "ImportError"},
+                                         {"ImportError", "ModuleNotFoundError"},
+                                         {"KeyError", "LookupError"},
+                                         {"IndexError", "LookupError"},
+                                         {"ZeroDivisionError", "ArithmeticError"},
+                                         {"OverflowError", "ArithmeticError"},
+                                         {"NotImplementedError", "RuntimeError"},
+                                         {"RecursionError", "RuntimeError"}};
+  const Node *type = handler->ExceptHandler.type;
+  int n = !type ? 0 : type->kind == NODE_TUPLE ? type->Tuple.elts.n : 1;
+  if (!type || !raised) return true;
+  for (int i = 0; i < n; i++) {
+    const Node *t = type->kind == NODE_TUPLE ? type->Tuple.elts.at[i] : type;
+    const char *name = t->kind == NODE_NAME ? t->Name.id : t->kind == NODE_ATTRIBUTE ? t->Attribute.attr : "";
+    if (!strcmp(name, raised) || !strcmp(name, "Exception") || !strcmp(name, "BaseException")) return true;
+    for (size_t k = 0; k < sizeof below / sizeof *below; k++)
+      if (!strcmp(raised, below[k][0]) && !strcmp(name, below[k][1])) return true;
+  }
+  return false;
+}
+
+static How exec_raise(Front *fr, const Node *n) {
+  const Node *what = n->Raise.exc;
+  if (what && what->kind == NODE_CALL) what = what->Call.func;
+  if (what) front_project(fr)->raised = what->kind == NODE_NAME ? what->Name.id : NULL;
+  return HOW_RAISE;
+}
+
 static How exec_try(Front *fr, HostScope *sc, Node *n, Py **result) {
   How how = exec_list(fr, sc, &n->Try.body, result);
-  if (how == RAISE && n->Try.handlers.n) {
-    Node *h = n->Try.handlers.at[0];
-    if (h->ExceptHandler.name) map_put(sc->names, h->ExceptHandler.name, py_unknown(fr, "an exception"));
-    how = exec_list(fr, sc, &h->ExceptHandler.body, result);
-  } else if (how == NEXT) how = exec_list(fr, sc, &n->Try.orelse, result);
+  if (how == HOW_RAISE) {
+    for (int i = 0; i < n->Try.handlers.n; i++) {
+      Node *h = n->Try.handlers.at[i];
+      if (!host_catches(h, front_project(fr)->raised)) continue;
+      if (h->ExceptHandler.name) host_name(sc, h->ExceptHandler.name, py_unknown(fr, "an exception"));
+      how = exec_list(fr, sc, &h->ExceptHandler.body, result);
+      break;
+    }
+  } else if (how == HOW_NEXT) how = exec_list(fr, sc, &n->Try.orelse, result);
   Py *unused = NULL;
   How last = exec_list(fr, sc, &n->Try.finalbody, &unused);
-  if (last == RETURN) {
+  if (last == HOW_RETURN) {
     *result = unused;
     return last;
   }
@@ -75,48 +109,62 @@ static How exec_try(Front *fr, HostScope *sc, Node *n, Py **result) {
 
 Py *host_function(Front *fr, HostScope *sc, Node *def);
 
+static How exec_delete(Front *fr, HostScope *sc, const Node *n) {
+  for (int i = 0; i < n->Delete.targets.n; i++) {
+    Node *t = n->Delete.targets.at[i];
+    Py *gone = py_unknown(fr, "what `del` has deleted");
+    if (t->kind == NODE_NAME) host_name(sc, t->Name.id, gone);
+    if (t->kind == NODE_ATTRIBUTE) host_assign(fr, sc, t, gone);
+    if (t->kind != NODE_SUBSCRIPT) continue;
+    Py *x = host_eval(fr, sc, t->Subscript.value), *index = host_eval(fr, sc, t->Subscript.slice);
+    const char *why = NULL;
+    Call c = {.n = 1, .args = &index, .span = t->span};
+    bool done = (x->kind == PY_DICT || index->kind == PY_INT) && py_call_method(fr, x, "pop", &c, &why);
+    if (!done) py_spoil(fr, x, "a list or dict of which `del` deletes something");
+  }
+  return HOW_NEXT;
+}
+
 static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
   stack_guard();
   if (!host_step(fr)) {
     *result = py_unknown(fr, "a computation that takes too long");
-    return GIVE_UP;
+    return HOW_GIVE_UP;
   }
   switch (n->kind) {
     case NODE_EXPR: {
       Py *v = host_eval(fr, sc, n->Expr.value);
       if (v->kind == PY_UNKNOWN && !front_project(fr)->lost) front_project(fr)->lost = v->library;
-      return NEXT;
+      return HOW_NEXT;
     }
     case NODE_ASSIGN: {
       Py *v = host_eval(fr, sc, n->Assign.value);
       for (int i = 0; i < n->Assign.targets.n; i++) host_assign(fr, sc, n->Assign.targets.at[i], v);
-      return NEXT;
+      return HOW_NEXT;
     }
     case NODE_ANN_ASSIGN:
       if (n->AnnAssign.value) host_assign(fr, sc, n->AnnAssign.target, host_eval(fr, sc, n->AnnAssign.value));
-      return NEXT;
+      return HOW_NEXT;
     case NODE_AUG_ASSIGN: {
       Py *old = host_eval(fr, sc, n->AugAssign.target), *v = host_eval(fr, sc, n->AugAssign.value);
       if (old->kind == PY_TUPLE && old->tuple.is_list && n->AugAssign.op == PYOP_ADD) { /* in place */
         Py *items = host_iterate(fr, v);
-        for (int i = 0, m = items->kind == PY_TUPLE && (items == old || !py_contains(items, old)) &&
-                                    items->tuple.n + old->tuple.n < MAX_HOST_ITEMS
-                                ? items->tuple.n
-                                : 0;
-             i < m; i++)
-          py_append(fr, old, items->tuple.at[i]);
+        bool fits = items->kind == PY_TUPLE && (items == old || !py_contains(items, old)) &&
+                    items->tuple.n + old->tuple.n < MAX_HOST_ITEMS;
+        for (int i = 0, m = fits ? items->tuple.n : 0; i < m; i++) py_append(fr, old, items->tuple.at[i]);
+        if (!fits) py_spoil(fr, old, items->kind == PY_UNKNOWN ? items->library : "a list to which too much is added");
         v = old;
       } else v = host_binary(fr, n->AugAssign.op, old, v);
       host_assign(fr, sc, n->AugAssign.target, v);
-      return NEXT;
+      return HOW_NEXT;
     }
-    case NODE_RETURN: *result = n->Return.value ? host_eval(fr, sc, n->Return.value) : py_none(fr); return RETURN;
+    case NODE_RETURN: *result = n->Return.value ? host_eval(fr, sc, n->Return.value) : py_none(fr); return HOW_RETURN;
     case NODE_IF: {
       Py *test = host_eval(fr, sc, n->If.test);
       int truth = py_truth_known(test);
       if (truth < 0) {
         *result = test;
-        return GIVE_UP;
+        return HOW_GIVE_UP;
       }
       return exec_list(fr, sc, truth ? &n->If.body : &n->If.orelse, result);
     }
@@ -124,34 +172,40 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
     case NODE_WHILE: return exec_loop(fr, sc, n, result);
     case NODE_TRY: return exec_try(fr, sc, n, result);
     case NODE_WITH: return exec_list(fr, sc, &n->With.body, result);
-    case NODE_ASSERT: return py_truth_known(host_eval(fr, sc, n->Assert.test)) == 0 ? RAISE : NEXT;
-    case NODE_RAISE: return RAISE;
-    case NODE_BREAK: return BREAK;
-    case NODE_CONTINUE: return CONTINUE;
+    case NODE_ASSERT:
+      if (py_truth_known(host_eval(fr, sc, n->Assert.test)) != 0) return HOW_NEXT;
+      front_project(fr)->raised = "AssertionError";
+      return HOW_RAISE;
+    case NODE_RAISE: return exec_raise(fr, n);
+    case NODE_DELETE: return exec_delete(fr, sc, n);
+    case NODE_BREAK: return HOW_BREAK;
+    case NODE_CONTINUE: return HOW_CONTINUE;
     case NODE_IMPORT:
     case NODE_IMPORT_FROM: return exec_import(fr, sc, n);
-    case NODE_FUNCTION_DEF: map_put(sc->names, n->FunctionDef.name, host_function(fr, sc, n)); return NEXT;
-    case NODE_CLASS_DEF: map_put(sc->names, n->ClassDef.name, class_value(fr, n, sc->ns)); return NEXT;
-    case NODE_PASS:
+    case NODE_FUNCTION_DEF:
+      host_name(sc, n->FunctionDef.name, host_apply_decorators(fr, sc, n, host_function(fr, sc, n)));
+      return HOW_NEXT;
+    case NODE_CLASS_DEF: host_name(sc, n->ClassDef.name, class_value(fr, n, sc->ns)); return HOW_NEXT;
+    case NODE_PASS: return HOW_NEXT;
     case NODE_GLOBAL:
-    case NODE_NONLOCAL:
-    case NODE_DELETE: return NEXT;
-    default: *result = py_unknown(fr, "Python's %s", node_name(n->kind)); return GIVE_UP;
+      if (!sc->globals) sc->globals = map_create(fr->cx->arena, false);
+      for (int i = 0; i < n->Global.names.n; i++) map_put(sc->globals, n->Global.names.at[i], n);
+      return HOW_NEXT;
+    default: *result = py_unknown(fr, "Python's %s", node_name(n->kind)); return HOW_GIVE_UP;
   }
 }
 
 static How exec_list(Front *fr, HostScope *sc, const NodeList *list, Py **result) {
   for (int i = 0; i < list->n; i++) {
     How how = exec(fr, sc, list->at[i], result);
-    if (how != NEXT) return how;
+    if (how != HOW_NEXT) return how;
   }
-  return NEXT;
+  return HOW_NEXT;
 }
 
-void host_exec(Front *fr, HostScope *sc, Node *stmt) {
+How host_exec(Front *fr, HostScope *sc, Node *stmt, Py **result) {
   stack_guard();
-  Py *unused = NULL;
-  exec(fr, sc, stmt, &unused);
+  return exec(fr, sc, stmt, result);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -182,8 +236,10 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
       if (!def) return py_unknown(fr, "%s without an argument for '%s'", fn->name, p->arg.arg);
       Module *m = outside.ns ? namespace_module(outside.ns) : fn->module;
       int now = m->now;
+      if (!fn->kept) fn->kept = map_create(fr->cx->arena, false);
+      v = map_get(fn->kept, p); /* made once: the next call sees what this one has changed */
       m->now = fn->def->span.line;
-      v = host_eval(fr, &outside, def);
+      if (!v) map_put(fn->kept, p, v = host_eval(fr, &outside, def));
       m->now = now;
     }
     map_put(sc->names, p->arg.arg, v);
@@ -218,12 +274,17 @@ static Py *call_function(Front *fr, Function *fn, Py *self, const Call *call) {
   if (bad) return bad;
   p->host_depth++;
   Py *result = NULL;
-  How how = RETURN;
+  How how = HOW_RETURN;
   if (fn->def->kind == NODE_LAMBDA) result = host_eval(fr, &sc, fn->def->Lambda.body);
   else how = exec_list(fr, &sc, &fn->def->FunctionDef.body, &result);
   p->host_depth--;
-  if (how == NEXT) return py_none(fr);
-  if (how == RAISE) return py_unknown(fr, "the result of %s, which raises an exception", fn->name);
+  if (how == HOW_GIVE_UP) {
+    const char *why = result && result->kind == PY_UNKNOWN ? result->library : fn->name;
+    for (int i = 0; i < fn->def->FunctionDef.body.n; i++)
+      host_spoil_changed(fr, &sc, fn->def->FunctionDef.body.at[i], why);
+  }
+  if (how == HOW_NEXT) return py_none(fr);
+  if (how == HOW_RAISE) return py_unknown(fr, "the result of %s, which raises an exception", fn->name);
   return result ? result : py_none(fr);
 }
 
@@ -274,6 +335,7 @@ Py *host_call(Front *fr, Py *callee, const Call *call) {
       if (callee->method.fn) return call_function(fr, callee->method.fn, callee->method.self, call);
       const char *why = NULL;
       Py *v = py_call_method(fr, callee->method.self, callee->method.name, call, &why);
+      if (!v) py_spoil(fr, callee->method.self, why);
       return v ? v : py_unknown(fr, "%s", why);
     }
     case PY_BUILTIN: return call_builtin(fr, callee, call);
@@ -317,4 +379,17 @@ Py *host_call(Front *fr, Py *callee, const Call *call) {
     default: break;
   }
   return py_unknown(fr, "the result of %s", py_describe(fr, callee));
+}
+
+/* What the file's own functions above a def make of it; those of libraries leave it as it is, kernels stay kernels. */
+Py *host_apply_decorators(Front *fr, HostScope *sc, Node *def, Py *value) {
+  for (int i = def->FunctionDef.decorator_list.n - 1; i >= 0; i--) {
+    Node *d = def->FunctionDef.decorator_list.at[i];
+    if (decorator_kind(fr, sc->ns, d) != DECO_OTHER) continue;
+    Py *with = host_eval(fr, sc, d);
+    if (with->kind != PY_FUNCTION || with->fn->kind == FN_JIT) continue;
+    Py *made = front_hooks.host_call(fr, with, &(Call){.n = 1, .args = &value, .span = d->span});
+    if (value->kind != PY_FUNCTION || value->fn->kind != FN_JIT) value = made;
+  }
+  return value;
 }

@@ -13,7 +13,7 @@ static Project *project_create(Context *cx) {
   p->fr->options = NEW(cx->arena, CompileOptions);
   p->classes = map_create(cx->arena, false);
   p->functions = map_create(cx->arena, true);
-  p->steps = HOST_STEPS;
+  p->steps = p->run_steps = HOST_STEPS;
   return p;
 }
 

@@ -10,9 +10,10 @@
  *         from math import rsqrt
  *     if torch.version.hip: W = 64            W       = 64              counts if the test is true, or cannot be known
  *     else: W = 32                                    = 32              counts if the test is false
- *     CONFIGS = []                            CONFIGS = []              the last binding, then the statements after it
- *                                                                       that change
- *     for b in (64, 128): CONFIGS.append(b)           for ...           what it is bound to are run
+ *
+ * Where statements change what names are bound to (CONFIGS.append(x), for, a call of a function with `global`), the top
+ * level is run in order instead, once, when a name is first asked for (toplevel.c). Each name then has its moments:
+ * what it was bound to, in which line.
  *
  * A statement sees the bindings above it: evaluating one sets the file's `now` to its line. Functions see what their
  * caller sees. While a binding is being evaluated its own name means the binding before it (x = x + 1). The same
@@ -26,15 +27,15 @@ typedef struct Guard {
   const struct Guard *up;
 } Guard;
 
-typedef enum { DEF_FUNCTION, DEF_CLASS, DEF_ASSIGN, DEF_AUG, DEF_IMPORT, DEF_FROM, DEF_PARAM, DEF_EFFECT } DefKind;
+typedef enum { DEF_FUNCTION, DEF_CLASS, DEF_ASSIGN, DEF_AUG, DEF_IMPORT, DEF_FROM, DEF_PARAM, DEF_LOOP } DefKind;
 
 typedef struct Def {
   DefKind kind;
-  Node *stmt;  /* ASSIGN: Assign or AnnAssign; PARAM: the default, or NULL */
+  Node *stmt;  /* ASSIGN: Assign or AnnAssign; PARAM: the default, or NULL; LOOP: what binds it when it is run */
   Node *alias; /* imports */
   const Guard *guard;
-  Py *value; /* once evaluated */
-  bool ran;  /* EFFECT */
+  Py *value;  /* once evaluated */
+  bool going; /* a star that is being searched */
 } Def;
 
 typedef struct Entry {
@@ -42,8 +43,18 @@ typedef struct Entry {
   VEC(Def *) defs;
   int limit;
   bool busy, done;
-  Py *value, *current;
+  Py *value;
 } Entry;
+
+/* What running the top level has bound a name to, the latest first. */
+typedef struct Moment {
+  int line;
+  Py *value; /* NULL: what this statement binds it to, evaluated when somebody asks */
+  const Node *stmt;
+  const struct Moment *before;
+} Moment;
+
+typedef enum { RUN_UNASKED, RUN_NOT_NEEDED, RUN_GOING, RUN_DONE } Run;
 
 struct Namespace {
   Module *module;
@@ -53,9 +64,16 @@ struct Namespace {
   VEC(Def *) stars; /* from x import * */
   Map *tests;       /* If or Try statement -> (void *)1 no, (void *)2 yes */
   Map *values;      /* statement -> Py of its right side */
+  const NodeList *body;
+  Run run;
+  int line;     /* of the statement that runs */
+  Map *moments; /* name -> Moment */
 };
 
 Module *namespace_module(const Namespace *ns) { return ns->module; }
+const NodeList *namespace_body(const Namespace *ns) { return ns->body; }
+Map *namespace_values(const Namespace *ns) { return ns->values; }
+Namespace *namespace_file(Namespace *ns) { return ns->module->globals; }
 
 /* ---- collecting -------------------------------------------------------------------------------------------------- */
 
@@ -83,46 +101,21 @@ static void add_targets(Namespace *ns, Node *target, Node *stmt, const Guard *gu
       for (int i = 0; i < target->Tuple.elts.n; i++) add_targets(ns, target->Tuple.elts.at[i], stmt, guard);
       break;
     case NODE_STARRED: add_targets(ns, target->Starred.value, stmt, guard); break;
-    case NODE_SUBSCRIPT:
-    case NODE_ATTRIBUTE: {
-      Node *root = target;
-      while (root->kind == NODE_SUBSCRIPT || root->kind == NODE_ATTRIBUTE)
-        root = root->kind == NODE_SUBSCRIPT ? root->Subscript.value : root->Attribute.value;
-      if (root->kind == NODE_NAME) add(ns, root->Name.id, DEF_EFFECT, stmt, NULL, guard);
-      break;
-    }
     default: break;
   }
 }
 
-static const char *mutated_by(const Node *n) { /* CONFIGS.append(x): "CONFIGS" */
-  if (n->kind != NODE_CALL || n->Call.func->kind != NODE_ATTRIBUTE || n->Call.func->Attribute.value->kind != NODE_NAME)
-    return NULL;
-  static const char *const mutators[] = {"append", "extend", "insert", "update",  "pop", "setdefault",
-                                         "remove", "clear",  "sort",   "reverse", "add"};
-  for (size_t i = 0; i < sizeof mutators / sizeof *mutators; i++)
-    if (!strcmp(n->Call.func->Attribute.attr, mutators[i])) return n->Call.func->Attribute.value->Name.id;
-  return NULL;
-}
-
-typedef struct EffectWalk {
+typedef struct LoopWalk {
   Namespace *ns;
   Node *stmt;
   const Guard *guard;
-} EffectWalk;
+} LoopWalk;
 
-static void find_effects(void *arg, Node *n) { /* every name that a loop binds or changes */
-  EffectWalk *w = arg;
-  const char *name = mutated_by(n);
-  if (n->kind == NODE_NAME && n->Name.ctx == CTX_STORE) name = n->Name.id;
-  if (n->kind == NODE_SUBSCRIPT && n->Subscript.ctx == CTX_STORE && n->Subscript.value->kind == NODE_NAME)
-    name = n->Subscript.value->Name.id;
-  if (name) {
-    Entry *e = map_get(w->ns->entries, name);
-    if (!e || e->defs.at[e->defs.n - 1]->stmt != w->stmt) add(w->ns, name, DEF_EFFECT, w->stmt, NULL, w->guard);
-  }
+static void find_bound(void *arg, Node *n) { /* every name that a loop binds */
+  LoopWalk *w = arg;
+  if (n->kind == NODE_NAME && n->Name.ctx == CTX_STORE) add(w->ns, n->Name.id, DEF_LOOP, w->stmt, NULL, w->guard);
   if (n->kind == NODE_FUNCTION_DEF || n->kind == NODE_CLASS_DEF || n->kind == NODE_LAMBDA) return;
-  node_children(n, find_effects, arg);
+  node_children(n, find_bound, arg);
 }
 
 static const Guard *guarded(Namespace *ns, Node *stmt, int branch, const Guard *up) {
@@ -182,12 +175,7 @@ static void collect_statement(Namespace *ns, Node *s, const Guard *guard) {
     case NODE_WITH:
     case NODE_ASYNC_WITH: collect(ns, &s->With.body, guard); break;
     case NODE_FOR:
-    case NODE_WHILE: find_effects(&(EffectWalk){ns, s, guard}, s); break;
-    case NODE_EXPR: {
-      const char *name = mutated_by(s->Expr.value);
-      if (name) add(ns, name, DEF_EFFECT, s, NULL, guard);
-      break;
-    }
+    case NODE_WHILE: find_bound(&(LoopWalk){ns, s, guard}, s); break;
     default: break;
   }
 }
@@ -208,6 +196,8 @@ Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, 
   ns->entries = map_create(m->cx->arena, false);
   ns->tests = map_create(m->cx->arena, false);
   ns->values = map_create(m->cx->arena, false);
+  ns->moments = map_create(m->cx->arena, false);
+  ns->body = body;
   if (owner && owner->kind == NODE_FUNCTION_DEF) {
     Node *a = owner->FunctionDef.args;
     int positional = a->arguments.posonlyargs.n + a->arguments.args.n, first = positional - a->arguments.defaults.n;
@@ -322,14 +312,16 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
   if (d->value) return d->value;
   int limit = e->limit, now = ns->module->now;
   bool busy = e->busy;
-  Py *current = e->current;
   if (d->stmt && d->kind != DEF_PARAM) ns->module->now = d->stmt->span.line;
   e->limit = index;
   e->busy = true;
-  e->current = NULL;
   Py *v = NULL;
   switch (d->kind) {
-    case DEF_FUNCTION: v = front_hooks.function_value(fr, d->stmt, ns, NULL); break;
+    case DEF_FUNCTION: {
+      HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
+      v = front_hooks.apply_decorators(fr, &sc, d->stmt, front_hooks.function_value(fr, d->stmt, ns, NULL));
+      break;
+    }
     case DEF_CLASS: v = front_hooks.class_value(fr, d->stmt, ns); break;
     case DEF_IMPORT:
     case DEF_FROM: v = import_of(fr, ns, d); break;
@@ -356,57 +348,27 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
       v = d->value;
       break;
     }
-    case DEF_EFFECT: break;
+    case DEF_LOOP: break;
   }
   ns->module->now = now;
   e->limit = limit;
   e->busy = busy;
-  e->current = current;
   return d->value = v ? v : py_unknown(fr, "'%s'", e->name);
 }
 
 /* The name's value as the statements before `limit` leave it. */
 static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
   int base = limit - 1;
-  while (base >= 0 && (e->defs.at[base]->kind == DEF_EFFECT || !counts(fr, ns, e->defs.at[base]->guard))) base--;
+  while (base >= 0 && (e->defs.at[base]->kind == DEF_LOOP || !counts(fr, ns, e->defs.at[base]->guard))) base--;
   Py *value = base >= 0 ? evaluate(fr, ns, e, base) : NULL;
   if (value && value->kind == PY_UNKNOWN && e->defs.at[base]->guard &&
       e->defs.at[base]->guard->stmt->kind == NODE_TRY) {
     const Guard *g = e->defs.at[base]->guard; /* what `try` could not give, a handler may */
     for (int i = base + 1; i < limit && g->branch == 0; i++)
-      if (e->defs.at[i]->kind != DEF_EFFECT && e->defs.at[i]->guard && e->defs.at[i]->guard->stmt == g->stmt) {
+      if (e->defs.at[i]->kind != DEF_LOOP && e->defs.at[i]->guard && e->defs.at[i]->guard->stmt == g->stmt) {
         Py *other = evaluate(fr, ns, e, i);
         if (other->kind != PY_UNKNOWN) return other;
       }
-  }
-  for (int i = base + 1; i < limit; i++) {
-    Def *d = e->defs.at[i];
-    if (d->kind != DEF_EFFECT || d->ran || !counts(fr, ns, d->guard)) continue;
-    bool busy = e->busy;
-    int now = ns->module->now;
-    ns->module->now = d->stmt->span.line;
-    e->busy = true;
-    e->limit = i;
-    e->current = value;
-    d->ran = true;
-    HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
-    front_hooks.host_exec(fr, &sc, d->stmt);
-    Py *assigned = map_get(sc.names, e->name);
-    if (assigned) value = assigned;
-    for (int k = 0; k < map_count(sc.names); k++) { /* the loop's other names: their entries see it ran */
-      const void *name;
-      void *v;
-      map_entry(sc.names, k, &name, &v);
-      Entry *other = map_get(ns->entries, name);
-      for (int j = 0; other && j < other->defs.n; j++)
-        if (other->defs.at[j]->stmt == d->stmt && other->defs.at[j]->kind == DEF_EFFECT) {
-          other->defs.at[j]->kind = DEF_ASSIGN;
-          other->defs.at[j]->value = v;
-        }
-    }
-    ns->module->now = now;
-    e->busy = busy;
-    e->current = NULL;
   }
   return value;
 }
@@ -414,21 +376,59 @@ static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
 static Py *from_stars(Front *fr, Namespace *ns, const char *name) {
   for (int i = ns->stars.n - 1; i >= 0; i--) {
     Def *d = ns->stars.at[i];
-    if (d->ran || !counts(fr, ns, d->guard)) continue; /* ran: being searched already, a cycle of files */
-    d->ran = true;
+    if (d->going || !counts(fr, ns, d->guard)) continue; /* a cycle of files */
+    d->going = true;
     Py *from = front_hooks.import_module(fr, ns->module, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level),
        *v = NULL;
     if (from->kind == PY_MODULE) v = namespace_get(fr, from->module->globals, name);
     else if (from->kind == PY_LIBRARY) v = front_hooks.library_lookup(fr, from->library, name);
-    d->ran = false;
+    d->going = false;
     if (v && v->kind != PY_UNKNOWN) return v;
   }
+  return NULL;
+}
+
+void namespace_line(Namespace *ns, int line) { ns->line = line; }
+
+void namespace_bind(Namespace *ns, const char *name, Py *value, const Node *stmt) {
+  Moment *m = NEW(arena_of(ns), Moment);
+  *m = (Moment){.line = ns->line, .value = value, .stmt = stmt, .before = map_get(ns->moments, name)};
+  map_put(ns->moments, name, m);
+}
+
+void namespace_forget(Front *fr, Namespace *ns, const char *why) {
+  for (int i = 0; i < map_count(ns->moments); i++) {
+    const void *name;
+    void *v;
+    map_entry(ns->moments, i, &name, &v);
+    const Moment *m = v;
+    if (m->value && m->value->kind != PY_FUNCTION) namespace_bind(ns, name, py_unknown(fr, "%s", why), NULL);
+  }
+}
+
+/* The name's value by its moments above the line `now`, or the last; NULL: by the file's text. */
+static Py *at_moment(Front *fr, Namespace *ns, Entry *e, const char *name) {
+  if (ns->run == RUN_UNASKED) {
+    ns->run = front_hooks.host_changes(fr, ns) ? RUN_GOING : RUN_NOT_NEEDED;
+    if (ns->run == RUN_GOING) front_hooks.host_run(fr, ns);
+    if (ns->run == RUN_GOING) ns->run = RUN_DONE;
+  }
+  const Moment *m = map_get(ns->moments, name);
+  int now = ns->run == RUN_DONE ? ns->module->now : 0;
+  const Moment *last = m;
+  while (m && now && m->line >= now) m = m->before;
+  if (!m) m = last; /* Python would raise; be helpful */
+  if (!m || m->value) return m ? m->value : NULL;
+  for (int i = 0; e && i < e->defs.n; i++)
+    if (e->defs.at[i]->stmt == m->stmt) return evaluate(fr, ns, e, i);
   return NULL;
 }
 
 Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
   stack_guard();
   Entry *e = map_get(ns->entries, name);
+  Py *bound = at_moment(fr, ns, e, name);
+  if (bound) return bound;
   if (!e) return from_stars(fr, ns, name);
   int limit = e->defs.n, now = ns->module->now;
   if (now) {
@@ -437,7 +437,7 @@ Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
       limit--;
     if (limit == 0) limit = e->defs.n; /* Python would raise; be helpful */
   }
-  if (e->busy) return e->current ? e->current : before(fr, ns, e, limit < e->limit ? limit : e->limit);
+  if (e->busy) return before(fr, ns, e, limit < e->limit ? limit : e->limit);
   if (limit < e->defs.n) return before(fr, ns, e, limit);
   if (e->done) return e->value;
   Py *v = before(fr, ns, e, e->defs.n);

@@ -130,6 +130,10 @@ Py *py_unknown(Front *fr, const char *format, ...) {
 
 /* Is `needle` x or a part of it? Values must not come to contain themselves: everything that walks them relies on it.
  */
+void py_spoil(Front *fr, Py *x, const char *why) {
+  if (x->kind == PY_DICT || (x->kind == PY_TUPLE && x->tuple.is_list)) *x = *py_unknown(fr, "%s", why);
+}
+
 bool py_contains(const Py *x, const Py *needle) {
   stack_guard();
   if (x == needle) return true;

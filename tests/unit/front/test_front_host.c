@@ -17,6 +17,14 @@ static void host_gives(const char *host, int32_t value) {
   kit_gives(text, 1, 1, &value);
 }
 
+/* The length of v, which `host` defines, must not be known. */
+static void host_refuses(const char *host, const char *why) {
+  char text[4096];
+  snprintf(text, sizeof text, HEAD "%s\nV = tl.constexpr(len(v))\n@triton.jit\ndef k(out, n):\n    tl.store(out, V)\n",
+           host);
+  kit_refuses(text, why);
+}
+
 static void module_constants(void **state) {
   host_gives("v = 3", 3);
   host_gives("v = 3\nv = v + 1", 4);
@@ -57,6 +65,49 @@ static void host_functions(void **state) {
   host_gives("def f(d):\n    d.setdefault('x', 1)\n    d['x'] += 4\n    return d.get('x')\nv = f({})", 5);
 }
 
+/* What changes a value is run in the order of the file, once, whatever it is called by (python/toplevel.c). */
+static void statements_in_order(void **state) {
+  host_gives("L = [1]\nM = L\nM.append(2)\nv = len(L)", 2);
+  host_gives("L = [1]\nM = L\nM += [2]\nv = len(L)", 2);
+  host_gives("a = b = []\na.append(1)\nv = len(b)", 1);
+  host_gives("L = [1]\nD = {'l': L}\nD['l'].append(2)\nv = len(L)", 2);
+  host_gives("L = [[]] * 3\nL[0].append(1)\nv = len(L[2])", 1);
+  host_gives("L = [1]\nM = [2]\nfor x in (L, M):\n    x.append(9)\nv = len(L)", 2);
+  host_gives("A = []\nB = []\nfor i in range(3):\n    A.append(i)\n    B.append(i)\nv = len(A) + 10 * len(B)", 33);
+  host_gives("L = []\ndef f():\n    L.append(1)\n    return 5\ndef g():\n    return f() + f()\nw = g()\nv = w + len(L)",
+             12);
+  host_gives("def f(l, x):\n    l.append(x)\n    return l\nL = f([], 1)\nf(L, 2)\nv = len(L)", 2);
+  host_gives("def f(a=[]):\n    a.append(1)\n    return len(a)\nf()\nv = f()", 2);
+  host_gives("X = 1\ndef f():\n    global X\n    X += 4\nf()\nv = X", 5);
+  host_gives("X = 1\ndef f():\n    global X\n    X += 4\nv = X", 1);
+  host_gives("L = [3]\ndef f():\n    L.append(4)\nv = len(L)", 1);
+  host_gives("R = {}\ndef register(f):\n    R[f.__name__] = f\n    return f\n@register\ndef a():\n    pass\n@register\n"
+             "def b():\n    pass\nv = len(R)",
+             2);
+  host_gives("def twice(f):\n    return lambda x: 2 * f(x)\n@twice\ndef g(x):\n    return x\nv = g(3)", 6);
+  host_gives("class A:\n    x = 1\nfor i in range(4):\n    A.x += 1\nsetattr(A, 'x', A.x * 2)\nv = A.x", 10);
+  host_gives("class R:\n    def __init__(self):\n        self.d = []\n    def add(self, x):\n        "
+             "self.d.append(x)\n        "
+             "return self\nr = R()\nr.add(1).add(2)\nv = len(r.d)",
+             2);
+  host_gives("L = [1, 2, 3]\nx = L.pop(0)\ny = L.pop()\nv = x + 10 * y + 100 * len(L)", 131);
+  host_gives("D = {'a': 1, 'b': 2}\ndel D['a']\nL = [5, 6]\ndel L[0]\nv = 10 * len(D) + L[0]", 16);
+  host_gives("it = iter([1, 2, 3])\nnext(it)\nv = next(it) + len(list(filter(None, [0, 1, 2])))", 4);
+  host_gives("X = 1\nglobals()['X'] = 5\nv = X", 5);
+  host_gives("try:\n    v = 1\n    raise KeyError\nexcept ValueError:\n    v = 3\nexcept LookupError:\n    v += 4", 5);
+  host_gives("C = [{'B': b} for b in (1, 2)]\nfor c in C:\n    c['B'] *= 10\nv = C[1]['B']", 20);
+  host_refuses("v = [1]\nfor i in range(1 << 20):\n    v.append(i)", "a range of more than 1000000 numbers");
+  host_refuses("v = []\nn = 0\nwhile n < (1 << 40):\n    n += 1\n    v.append(n)", "takes too long");
+  host_refuses("v = set()\nv.add(1)", "[].add");
+  host_refuses("v = [1, 2]\nv[0:1] = [7, 8, 9]", "a list of which a part is replaced");
+  host_refuses("v = [1]\nexec('v = [1, 2]')", "`exec`");
+  host_refuses("import torch\nv = [1]\ndef f():\n    if torch.no():\n        v.append(2)\nf()", "torch.no()");
+  host_refuses(
+      "def make():\n    n = []\n    def add():\n        nonlocal n\n        n = n + [1]\n        return n\n    return "
+      "add\nf = make()\nf()\nv = f()",
+      "Nonlocal");
+}
+
 static void conditions_and_tries_at_the_top(void **state) {
   host_gives("if 1 + 1 == 2:\n    v = 1\nelse:\n    v = 2", 1);
   host_gives("import torch\nif torch.version.hip:\n    v = 1\nelse:\n    v = 2", 2);
@@ -78,7 +129,10 @@ static void endless_host_code_ends(void **state) {
       HEAD "def f(n):\n    return f(n + 1)\nV = tl.constexpr(f(0))\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n",
       "a recursion without end");
   /* no value may contain itself */
-  host_gives("L = [1]\nL.append(L)\nL += L\nD = {}\nD['d'] = D\nD.update(e=D)\nv = len(L) + len(D)", 2);
+  static const char *const into_itself[] = {"v = [1]\nv.append(v)", "v = {}\nv['d'] = v", "v = {}\nv.update(e=v)",
+                                            "v = [1]\nv += [v]"};
+  for (size_t i = 0; i < sizeof into_itself / sizeof *into_itself; i++) host_refuses(into_itself[i], "not known here");
+  host_gives("L = [1]\nL += L\nv = len(L)", 2);
   kit_refuses(HEAD "S = 'ab'\nfor i in range(60):\n    S = S + S\nV = tl.constexpr(S)\n@triton.jit\ndef k(out):\n    "
                    "tl.store(out, len(V))\n",
               "too long");
@@ -401,6 +455,7 @@ int main(void) {
       cmocka_unit_test(host_functions),
       cmocka_unit_test(conditions_and_tries_at_the_top),
       cmocka_unit_test(endless_host_code_ends),
+      cmocka_unit_test(statements_in_order),
       cmocka_unit_test(constexpr_functions),
       cmocka_unit_test(imports_of_files),
       cmocka_unit_test(kernels_are_found),
