@@ -136,6 +136,28 @@ static void describe_access(const Launch *l, const Checker *c, char *out, size_t
              (unsigned long long)c->address);
 }
 
+/* Two arguments that lie in one array, at two places, may overlap in part: then a barrier is the kernel's affair
+ * (docs/guide/gpu.md, order of loads and stores). */
+static void describe_order(const Launch *l, const Extents *extents, char *out, size_t size) {
+  const Specialization *s = launch_spec(l);
+  const ArgSlot *slots = s->run.slots;
+  for (int i = 0; i < s->run.slot_count; i++)
+    for (int j = 0; j < i; j++) {
+      if (!slots[i].is_pointer || !slots[j].is_pointer || slots[i].depth || slots[j].depth) continue;
+      for (int k = 0; l->args[i] != l->args[j] && k < extents->count; k++) {
+        const Extent *e = &extents->at[k];
+        if (!holds(e, l->args[i], 1) || !holds(e, l->args[j], 1)) continue;
+        char *end = strstr(out, ": a fault of the compiler");
+        size_t used = end ? (size_t)(end - out) : strlen(out);
+        snprintf(out + used, size - used,
+                 ": a fault of the compiler, unless `%s` and `%s`, of one array, overlap in part and want "
+                 "tl.debug_barrier()",
+                 s->kernel->info.params[slots[j].param].name, s->kernel->info.params[slots[i].param].name);
+        return;
+      }
+    }
+}
+
 /* ---- one launch -------------------------------------------------------------------------------------------------- */
 
 typedef struct SimRun {
@@ -169,6 +191,7 @@ static LaneSimOptions block_options(SimRun *r, Checker *checker) {
 
 static void record_fault(SimRun *r, const Checker *c, LaneSimFault *fault) {
   if (c->bytes) describe_access(r->launch, c, fault->message, sizeof fault->message);
+  if (fault->of_order) describe_order(r->launch, r->extents, fault->message, sizeof fault->message);
   pthread_mutex_lock(&r->lock);
   if (!r->has_fault) r->fault = *fault;
   r->has_fault = true;

@@ -413,6 +413,7 @@ typedef struct LaneSimFault {
   int thread;
   bool over_limit; /* of the options */
   bool out_of_memory;
+  bool of_order; /* two threads of a block and one address of global memory, without a barrier between */
 } LaneSimFault;
 /* args: one slot of 8 bytes a parameter, hidden ones included. False: *fault says why (out of memory too). Thread-safe;
  * blocks of one call run one after the other. */

@@ -115,11 +115,13 @@ static bool race(const SimAccess *a, int i, int other, const char *did) {
   const char *does = a->write ? "writes" : "reads";
   ull byte = (ull)a->address + (ull)i;
   if (other >= 0) snprintf(who, sizeof who, "thread %d", other);
-  if (a->o->op->space == SPACE_GLOBAL)
+  if (a->o->op->space == SPACE_GLOBAL) {
+    a->r->fault->of_order = true;
     return sim_fault(a->r, a->o->op, a->thread,
                      "race in global memory: thread %d %s address 0x%llx that %s of its block %s, without a barrier "
                      "between: a fault of the compiler, not of the kernel",
                      a->thread, does, byte, who, did);
+  }
   return sim_fault(a->r, a->o->op, a->thread,
                    "race in shared memory: thread %d %s byte %llu (buffer '%s') that %s %s, without a barrier between",
                    a->thread, does, byte, sim_buffer_name(a), who, did);

@@ -306,6 +306,55 @@ static void test_added_boxes(void **state) {
   nereid_device_close(d);
 }
 
+/* Arrays that overlap in part want a barrier, which the message says (docs/guide/gpu.md). */
+static void test_overlap_in_part(void **state) {
+  (void)state;
+  static const char text[] = "import triton\n"
+                             "import triton.language as tl\n"
+                             "@triton.jit\n"
+                             "def k(x, y, WAITS: tl.constexpr):\n"
+                             "    i = tl.arange(0, 128)\n"
+                             "    v = tl.load(x + i)\n"
+                             "    if WAITS: tl.debug_barrier()\n"
+                             "    tl.store(y + i, v + 1)\n"
+                             "    if WAITS: tl.debug_barrier()\n"
+                             "    v += tl.load(x + i)\n"
+                             "    if WAITS: tl.debug_barrier()\n"
+                             "    tl.store(y + i, v)\n";
+  static const struct {
+    int shift;
+    const char *waits;
+  } cases[] = {{8, "False"}, {8, "True"}, {0, "False"}};
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    nereid_device *d = NULL;
+    nereid_module *m = NULL;
+    nereid_error *err = NULL;
+    int32_t memory[136], shift = cases[c].shift;
+    for (int i = 0; i < 136; i++) memory[i] = i;
+    if (nereid_device_open("sim", &d, &err) || nereid_module_load_string("k.py", text, &m, &err))
+      fail_msg("%s", nereid_error_text(err));
+    assert_int_equal(nereid_register(d, memory, sizeof memory, "memory", &err), NEREID_OK);
+    nereid_arg args[] = {nereid_pointer(memory, NEREID_I32), nereid_pointer(memory + shift, NEREID_I32),
+                         nereid_constexpr(cases[c].waits)};
+    nereid_options o = {.num_warps = 4};
+    nereid_status status = nereid_launch(d, NULL, m, "k", (int64_t[]){1, 1, 1}, args, 3, &o, &err);
+    if (c == 0) {
+      assert_int_equal(status, NEREID_KERNEL_FAULT);
+      if (!strstr(nereid_error_text(err),
+                  "unless `x` and `y`, of one array, overlap in part and want tl.debug_barrier()"))
+        fail_msg("%s", nereid_error_text(err));
+      nereid_error_free(err);
+    } else {
+      if (status) fail_msg("%s", nereid_error_text(err));
+      for (int i = 0; i < 128; i++) /* x[i] is i, then, from `shift` on, one more than what stood before it */
+        assert_int_equal(memory[i + shift], i + (i < shift ? i : i - shift + 1));
+    }
+    nereid_unregister(d, memory);
+    nereid_module_free(m);
+    nereid_device_close(d);
+  }
+}
+
 static void test_opening(void **state) {
   (void)state;
   nereid_device *d = NULL;
@@ -322,9 +371,9 @@ static void test_opening(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_prints),         cmocka_unit_test(test_too_many_lines), cmocka_unit_test(test_asserts),
-      cmocka_unit_test(test_wrong_accesses), cmocka_unit_test(test_programs),       cmocka_unit_test(test_atomics),
-      cmocka_unit_test(test_added_boxes),    cmocka_unit_test(test_opening),
+      cmocka_unit_test(test_prints),         cmocka_unit_test(test_too_many_lines),  cmocka_unit_test(test_asserts),
+      cmocka_unit_test(test_wrong_accesses), cmocka_unit_test(test_programs),        cmocka_unit_test(test_atomics),
+      cmocka_unit_test(test_added_boxes),    cmocka_unit_test(test_overlap_in_part), cmocka_unit_test(test_opening),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
