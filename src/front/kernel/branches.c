@@ -181,7 +181,7 @@ static void agree(Join *j, const Node *where, Py **a, Py **b) {
   if (!py_same_type(*a, *b))
     diag_fail_hint(fr->cx, at,
                    "all returns of a function must agree in type; write `else:` before what follows a constexpr `if`",
-                   "Return type mismatch: %s and %s", py_describe(fr, *a), py_describe(fr, *b));
+                   "Inconsistent return types: %s and %s", py_describe(fr, *a), py_describe(fr, *b));
 }
 
 /* ---- the joint of two branches ----------------------------------------------------------------------------------- */

@@ -209,7 +209,8 @@ static Value *bound(Front *fr, const Node *n, Py *p, int otherwise, const char *
   Value *v = sem_to_value(fr, at, p, what);
   if (v->type->ptr || !dtype_is_int(v->type->dtype))
     diag_fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s", what, py_describe(fr, p));
-  if (v->type->rank) diag_fail(fr->cx, at, "For %s must be a scalar, got %s", what, py_describe(fr, p));
+  const char *triton = is_end ? "upper bound" : !strcmp(what, "start") ? "lower bound" : what;
+  if (v->type->rank) diag_fail(fr->cx, at, "For %s must be a scalar, got %s", triton, py_describe(fr, p));
   return v;
 }
 

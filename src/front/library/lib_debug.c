@@ -7,11 +7,24 @@ static const char HINTS[] = "Compiler hints", DEBUG[] = "Debugging", ASM[] = "In
 
 /* ---- promises ---------------------------------------------------------------------------------------------------- */
 
+static void check_hint_values(Front *fr, Span at, Py *values) {
+  int n = values->kind == PY_TUPLE ? values->tuple.n : 1;
+  for (int i = 0; i < n; i++) {
+    const Py *v = values->kind == PY_TUPLE ? values->tuple.at[i] : values;
+    if (v->kind == PY_TENSOR)
+      lib_not_constexpr(fr, at, arena_printf(fr->cx->arena, "values element %d must have type `constexpr`: it", i), v);
+    if (v->kind != PY_INT && v->kind != PY_BOOL)
+      lib_refuse(fr, at, NULL, "values element %d must have type `constexpr[int]`, got `constexpr[<class '%s'>]`", i,
+                 py_kind_name(v));
+  }
+}
+
 static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
   HintKind kind = !strcmp(b->name, "multiple_of")      ? HINT_DIVISIBLE
                   : !strcmp(b->name, "max_contiguous") ? HINT_CONTIGUOUS
                                                        : HINT_CONSTANT;
   int64_t values[MAX_RANK];
+  check_hint_values(fr, at, args[1]);
   int n = lib_ints(fr, at, b, "values", args[1], values, MAX_RANK);
   if (py_is_number(args[0]))
     lib_refuse(fr, at,

@@ -63,12 +63,12 @@ static Py *call_sigmoid(Front *fr, const Builtin *b, Span at, Py **args) {
 
 /* ---- two and three arguments ------------------------------------------------------------------------------------- */
 
-static bool nan_arg(Front *fr, const Builtin *b, Span at, const Py *p) {
+static bool nan_arg(Front *fr, Span at, const Py *p) {
   if (lib_none(p)) return false;
   if (p->kind == PY_STR && !strcmp(p->str.s, "PropagateNan.ALL")) return true;
   if (p->kind == PY_STR && !strcmp(p->str.s, "PropagateNan.NONE")) return false;
-  lib_fail(fr, at, b, NULL, "`propagate_nan` must be tl.PropagateNan.NONE or tl.PropagateNan.ALL, but it is %s",
-           py_describe(fr, p));
+  lib_refuse(fr, at, NULL, "Unexpected propagate_nan %s: it is tl.PropagateNan.NONE or tl.PropagateNan.ALL",
+             py_describe(fr, p));
 }
 
 /* Operands that are not weak, with bf16 widened: what minimum, maximum and clamp begin with. */
@@ -86,7 +86,7 @@ static Value *min_max(Front *fr, OpCode code, Value *x, Value *y, bool nan) {
 
 static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_value(fr, at, b, "x", args[0]), *y = lib_value(fr, at, b, "y", args[1]);
-  bool nan = nan_arg(fr, b, at, args[2]);
+  bool nan = nan_arg(fr, at, args[2]);
   wide_pair(fr, b, at, &x, &y);
   return py_tensor(fr, min_max(fr, !strcmp(b->name, "minimum") ? OP_MIN : OP_MAX, x, y, nan));
 }
@@ -94,7 +94,7 @@ static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_clamp(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_value(fr, at, b, "x", args[0]), *lo = lib_value(fr, at, b, "min", args[1]),
         *hi = lib_value(fr, at, b, "max", args[2]);
-  bool nan = nan_arg(fr, b, at, args[3]);
+  bool nan = nan_arg(fr, at, args[3]);
   wide_pair(fr, b, at, &lo, &hi);
   wide_pair(fr, b, at, &x, &lo);
   wide_pair(fr, b, at, &x, &hi);

@@ -89,10 +89,10 @@ typedef struct Line {
   bool flat, keep;
 } Line; /* flat: axis=None */
 
-static int line_axis(Front *fr, const Builtin *b, Span at, const char *what, const Py *p, int rank) {
+static int line_axis(Front *fr, const Builtin *b, Span at, const Py *p, int rank) {
   int axis = lib_small_int(fr, at, b, "axis", p);
   if (axis < -rank || axis >= rank)
-    lib_refuse(fr, at, NULL, "%s axis must be < inputs rank (%d), but it is %d", what, rank, axis);
+    lib_refuse(fr, at, NULL, "invalid axis %d. Expected %d <= axis < %d", axis, -rank, rank);
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -100,7 +100,7 @@ static int line_axis(Front *fr, const Builtin *b, Span at, const char *what, con
 static Line read_line(Front *fr, const Builtin *b, Span at, int k, Value **in, const Py *axis, const Py *keep_dims) {
   Line l = {.rank = in[0]->type->rank, .keep = lib_truth(keep_dims)};
   if (!lib_none(axis)) {
-    l.axis = line_axis(fr, b, at, "reduction", axis, l.rank);
+    l.axis = line_axis(fr, b, at, axis, l.rank);
     return l;
   }
   l.flat = true;
@@ -271,7 +271,7 @@ static Py *call_reduce(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_scan(Front *fr, const Builtin *b, Span at, Py **args) {
   Value **in;
   int k = read_inputs(fr, b, at, args[0], &in);
-  int axis = line_axis(fr, b, at, "scan", args[1], in[0]->type->rank);
+  int axis = line_axis(fr, b, at, args[1], in[0]->type->rank);
   Op *op = combine_by(fr, b, at, OP_SCAN, k, in, axis, args[2]);
   op->reverse = lib_flag(fr, at, b, "reverse", args[3]);
   return outputs(fr, args[0], k, op->out);
@@ -282,7 +282,7 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = sem_bf16_to_f32(fr, number_block(fr, b, at, "input", args[0]));
   if (sum) x = widen_for_sum(fr, b, at, x, args[3]);
   no_fp8(fr, b, at, x);
-  int axis = line_axis(fr, b, at, "scan", args[1], x->type->rank);
+  int axis = line_axis(fr, b, at, args[1], x->type->rank);
   Op *op = combine_with(fr, OP_SCAN, wide_for_sum(fr, x), axis, sum ? COMBINE_ADD : COMBINE_MUL);
   op->reverse = lib_flag(fr, at, b, "reverse", args[2]);
   return py_tensor(fr, build_convert(&fr->b, op->out[0], x->type->dtype));

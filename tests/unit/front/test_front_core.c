@@ -219,7 +219,7 @@ static void returned_values(void **state) {
                    "f(n)\n    tl.store(out, 1)\n");
   kit_refuses(HEAD "@triton.jit\ndef f(n):\n    if n > 0:\n        return 1\n    return 2.0\n@triton.jit\ndef k(out, "
                    "n):\n    v = f(n)\n",
-              "Return type mismatch: i32 scalar and f32 scalar");
+              "Inconsistent return types: i32 scalar and f32 scalar");
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
