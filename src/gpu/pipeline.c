@@ -13,7 +13,8 @@
 #include "tile/passes/instrument.h"
 
 static void choose(Func *f, const GpuOptions *o) {
-  f->squares = SQUARES_READ | SQUARES_OPERANDS | (o->target->sm >= 90 ? SQUARES_WRITTEN : 0);
+  f->squares = SQUARES_READ | (o->target->sm >= 90 ? SQUARES_WRITTEN : 0);
+  if (!gpu_leaves_out(o, "turned_operands")) f->squares |= SQUARES_OPERANDS;
   layout_choose(f, f->num_warps, gpu_has_wgmma(o) ? DOT_WGMMA : gpu_has_tensor_cores(o) ? DOT_MMA : DOT_FMA);
 }
 

@@ -157,6 +157,14 @@ static void outputs(Reader *r, Object *x) {
 
 /* ---- the function ------------------------------------------------------------------------------------------------ */
 
+/* "a, b and 3 more"; n is not 0. */
+static const char *some_of(Arena *a, const char *const *names, int n) {
+  enum { SHOWN = 8 };
+  const char *list = names[0];
+  for (int i = 1; i < n && i < SHOWN; i++) list = arena_printf(a, "%s, %s", list, names[i]);
+  return n > SHOWN ? arena_printf(a, "%s and %d more", list, n - SHOWN) : list;
+}
+
 static Object *find(Reader *r, Source *file, const char *name) {
   Object *only = NULL, *f = NULL;
   VEC(const char *) names = {0};
@@ -176,7 +184,8 @@ static Object *find(Reader *r, Source *file, const char *name) {
   Span at = {.source = file};
   int n = names.n;
   vec_push(r->cx->arena, &names, NULL);
-  const char *near = name ? nearest_name(name, names.at) : n ? names.at[0] : NULL;
+  const char *near = name ? nearest_name(name, names.at) : NULL;
+  if (!near && n) near = some_of(r->cx->arena, names.at, n);
   const char *hint = near ? arena_printf(r->cx->arena, "%s has %s", file->path, near) : "it has no functions";
   if (!name) diag_fail_hint(r->cx, at, hint, "%s has several functions: name one after a colon", file->path);
   diag_fail_hint(r->cx, at, hint, "there is no function %s", name);
