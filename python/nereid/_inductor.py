@@ -2,10 +2,11 @@
 
 Inductor builds kernels in a pool of processes, in which `import triton` means what is installed. Here its pool is of
 threads, as many as it would have processes (torch._inductor.config.compile_threads): the compilers run without the GIL.
+A kernel's configurations are built at once, too, by as many other threads, for which those that build kernels wait.
 """
 import functools
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from . import _as_triton
 
@@ -31,9 +32,35 @@ class _Threads:
         return self.pool.submit(task, *args)
 
 
+def _build_configs_at_once(count):
+    """Each configuration is built in a thread; Inductor's own loop over them takes what was built, and its errors."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    one_by_one = CachingAutotuner._precompile_worker
+    if one_by_one.__module__ == __name__:
+        return  # importing Inductor has configured it
+    pool = functools.lru_cache(1)(lambda: ThreadPoolExecutor(count(), "nereid-config"))
+
+    def at_once(kernel):
+        configs = [] if kernel.compile_results else kernel.configs or []
+        if len(configs) < 2 or count() <= 1:
+            return one_by_one(kernel)
+        built = {id(c): pool().submit(kernel._precompile_config, c) for c in configs}
+        kernel._precompile_config = lambda config: built[id(config)].result()
+        try:
+            return one_by_one(kernel)
+        finally:
+            del kernel._precompile_config  # the class's again
+            for future in built.values():  # after an error some may not have begun
+                future.cancel()
+            wait(built.values())
+
+    CachingAutotuner._precompile_worker = at_once
+
+
 def _use_threads():
     from torch._inductor import async_compile, config
     count = getattr(async_compile, "get_compile_threads", lambda: config.compile_threads)  # which newer versions decide
+    _build_configs_at_once(count)
 
     @functools.lru_cache(1)
     def process_pool():

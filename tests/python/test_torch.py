@@ -513,6 +513,55 @@ class Torch(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", program.replace("WAY", way)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
 
+    def test_inductor_configurations(self):
+        """A kernel's configurations are built at once. Results, their order and errors are as one by one, and with one
+        thread they are built that way."""
+        program = """if True:
+            import threading
+            import nereid
+            nereid.use_in_inductor()
+            import torch._inductor.config
+            from torch._inductor.runtime import triton_compat
+            from torch._inductor.runtime.triton_heuristics import CachingAutotuner, NoTritonConfigsError
+
+            class Kernel(CachingAutotuner):
+                def __init__(self, *configs, meeting=None):
+                    self.compile_results, self.launchers, self.configs = [], [], list(configs)
+                    self.meeting, self.builders = meeting, set()
+
+                def _precompile_config(self, config):
+                    self.builders.add(threading.current_thread())
+                    if self.meeting:
+                        self.meeting.wait(60)  # for the others; one by one it would break
+                    if isinstance(config, Exception):
+                        raise config
+                    return config
+
+            def raised_by(kernel):
+                try:
+                    kernel._precompile_worker()
+                except Exception as e:
+                    return e
+
+            too_large = triton_compat.OutOfResources(4, 2, "threads")
+            torch._inductor.config.compile_threads = 4
+            kernel = Kernel("a", too_large, "b", "c", meeting=threading.Barrier(4))
+            assert raised_by(kernel) is None
+            assert kernel.compile_results == ["a", "b", "c"] and kernel.configs is None, kernel.compile_results
+            kernel.meeting = None
+            assert kernel._precompile_config("d") == "d"  # one that is wanted later
+            first, second = ValueError("first"), ValueError("second")
+            kernel = Kernel(too_large, first, "a", second, meeting=threading.Barrier(4))
+            assert raised_by(kernel) is first and kernel.compile_results == []
+            assert "Hardware limit: 2" in str(raised_by(Kernel(too_large, too_large)))
+            assert isinstance(raised_by(Kernel()), NoTritonConfigsError)
+            torch._inductor.config.compile_threads = 1
+            kernel = Kernel("a", "b")
+            assert raised_by(kernel) is None and kernel.builders == {threading.current_thread()}
+        """
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+
     def test_autocast(self):
         layer, x = torch.nn.Linear(16, 16), torch.randn(4, 16)
         with torch.autocast("cpu", dtype=torch.bfloat16):
