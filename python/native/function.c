@@ -212,8 +212,18 @@ static PyObject *function_info(PyObject *self, PyObject *unused) {
                        "tf32_chain", i.tf32_chain);
 }
 
+/* A bool a parameter. */
+static PyObject *function_writes(PyObject *self, PyObject *unused) {
+  Function *f = (Function *)self;
+  PyObject *list = PyList_New(0);
+  for (int i = 0; list && i < f->count; i++)
+    if (PyList_Append(list, f->writes[i] ? Py_True : Py_False)) Py_CLEAR(list);
+  return list;
+}
+
 static PyMethodDef function_methods[] = {
     {"info", function_info, METH_NOARGS, "What compiling it took, and what it needs, as a dict."},
+    {"writes", function_writes, METH_NOARGS, "Of each parameter, whether the kernel writes its array."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot function_slots[] = {{Py_tp_dealloc, function_dealloc},

@@ -29,14 +29,15 @@ class _Alias(importlib.abc.Loader):
                 sys.modules.setdefault("triton" + name[len(OURS):], loaded)
 
 
-INDUCTOR = "torch._inductor.async_compile"
+# What starts Inductor's workers, which shall build our kernels in this process; what asks what a kernel writes.
+CONFIGURED = {"torch._inductor.async_compile": "configure", "torch._higher_order_ops.triton_kernel_wrap": "tell_writes"}
 
 
-class _Inductor(importlib.abc.Loader):
-    """Loads what starts Inductor's workers, which shall build our kernels in this process."""
+class _Configured(importlib.abc.Loader):
+    """Loads a module of PyTorch's, of which something is changed then, by a function of _inductor."""
 
-    def __init__(self, loader):
-        self.loader = loader
+    def __init__(self, loader, function):
+        self.loader, self.function = loader, function
 
     def create_module(self, spec):
         return self.loader.create_module(spec)
@@ -44,15 +45,15 @@ class _Inductor(importlib.abc.Loader):
     def exec_module(self, module):
         self.loader.exec_module(module)
         from . import _inductor
-        _inductor.configure()
+        getattr(_inductor, self.function)()
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name == INDUCTOR:
+        if name in CONFIGURED:
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None:
-                spec.loader = _Inductor(spec.loader)
+                spec.loader = _Configured(spec.loader, CONFIGURED[name])
             return spec
         if name != "triton" and not name.startswith("triton."):
             return None
@@ -72,3 +73,7 @@ def install():
                           "nereid.use_as_triton() before it is imported")
     _native.configure("print_threads", True)
     sys.meta_path.insert(0, _Finder())
+    from . import _inductor
+    for name, function in CONFIGURED.items():
+        if name in sys.modules:
+            getattr(_inductor, function)()

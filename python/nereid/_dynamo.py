@@ -246,6 +246,8 @@ class _Writer:
         if isinstance(a, (list, tuple)):
             inner = "".join(self.argument(x) + ", " for x in a)
             return f"[{inner}]" if isinstance(a, list) else f"({inner})"
+        if isinstance(a, dict):  # arguments of a program's own kernel
+            return "{" + "".join(f"{k!r}: {self.argument(v)}, " for k, v in a.items()) + "}"
         if isinstance(a, slice):
             return f"slice({self.argument(a.start)}, {self.argument(a.stop)}, {self.argument(a.step)})"
         if a is None or isinstance(a, (bool, int, str)):

@@ -70,6 +70,69 @@ def _use_threads():
     async_compile.AsyncCompile.use_process_pool = staticmethod(lambda: count() > 1)
 
 
+# ---- kernels of the program in its graphs ----------------------------------------------------------------------------
+
+def _stand_in(value, descriptor):
+    """Of an argument in a graph: tensors are not there, sizes may be symbols."""
+    import sympy
+    import torch
+
+    from .triton.runtime.jit import MockTensor
+    from .triton.tools.tensor_descriptor import TensorDescriptor
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, sympy.Expr)):
+        return 2  # as PyTorch has it here
+    if not hasattr(value, "dtype"):
+        return value
+    base = MockTensor(value.dtype, address=4096)
+    if descriptor is None:
+        return base
+    kind, about = descriptor
+    block = list(about[0] if kind == "stable" else about[1])  # "experimental": dims, block dims, size of an element
+    strides = [max(16, block[-1]) ** i for i in range(len(block))][::-1]
+    return TensorDescriptor(base, [4 * b for b in block], strides, block)
+
+
+def _written(kernel, kwargs, descriptors):
+    """The names of those arguments whose arrays a kernel writes. It is compiled as for `interp`: no further than to
+    that question."""
+    from . import _devices
+    from .triton.backends.compiler import Options
+    from .triton.compiler.compiler import _native_options
+    from .triton.runtime.autotuner import Autotuner
+    from .triton.runtime.jit import JITFunction
+    kwargs = dict(kwargs)
+    while not isinstance(kernel, JITFunction):
+        if isinstance(kernel, Autotuner):
+            kwargs.update(kernel.configs[0].kwargs)  # any will do
+        else:
+            kwargs.update((name, f(kwargs)) for name, f in kernel.values.items())
+        kernel = kernel.fn
+    values = tuple(_stand_in(kwargs[p.name] if p.name in kwargs else p.default, descriptors.get(p.name))
+                   for p in kernel.params)
+    kernel._register()
+    function = kernel._compile(kernel._module(), _devices.device("interp"), kernel.__name__, values,
+                               kernel._constexpr_text, _native_options(Options()))
+    return [p.name for p, writes in zip(kernel.params, function.writes()) if writes]
+
+
+def tell_writes():
+    """PyTorch copies, for each launch in a graph, what the kernel may write, and asks Triton's IR what that is."""
+    from torch._higher_order_ops import triton_kernel_wrap
+    all_tensors = triton_kernel_wrap.identify_mutated_tensors
+    if all_tensors.__module__ == __name__:
+        return
+
+    def identify_mutated_tensors(kernel, kwargs, tma_descriptor_metadata):
+        try:
+            return _written(kernel, kwargs, tma_descriptor_metadata)
+        except Exception:  # it says so, and takes all for written
+            return all_tensors(kernel, kwargs, tma_descriptor_metadata)
+
+    triton_kernel_wrap.identify_mutated_tensors = identify_mutated_tensors
+
+
+# ---- Inductor --------------------------------------------------------------------------------------------------------
+
 def configure():
     """Once `import triton` means Nereid."""
     import torch._inductor.config as config

@@ -195,7 +195,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, T
     else tile_fold_dot_sum(front->func), tile_mark_waits(front->func); /* the order of sums is the same everywhere */
     if (of->finds_undefined && o->debug && !o->allow_unwritten) tile_track_undefined(front->func);
     s->info.programs_wait = s->run.programs_wait = tile_waits(front->func);
-    if (s->run.kind->signature) keep_mod_ref(s, front->func);
+    keep_mod_ref(s, front->func);
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
     s->info.num_warps = front->num_warps;
     s->info.num_stages = front->num_stages;

@@ -353,8 +353,14 @@ class BadInput(unittest.TestCase):
         out = zeros(64)
         view = memoryview(data).cast("f")
         add[(1,)](view, view, out, 64, BLOCK=64)
-        with self.assertRaisesRegex(ValueError, "'out_ptr' is read-only, and the kernel writes it"):
-            add[(1,)](out, out, view, 64, BLOCK=64)
+        for device in ("cpu", "interp", "sim"):
+            nereid.set_default_device(device)
+            try:
+                with self.subTest(device), self.assertRaisesRegex(ValueError, "'out_ptr' is read-only, and the kernel "
+                                                                              "writes it"):
+                    add[(1,)](out, out, view, 64, BLOCK=64)
+            finally:
+                nereid.set_default_device("cpu")
 
     def test_many_parameters(self):
         sizes = [f"n{i}" for i in range(200)]

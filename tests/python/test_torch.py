@@ -1,7 +1,9 @@
 """With PyTorch, where it is there: tensors, and torch.compile."""
 import copy
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -512,6 +514,76 @@ class Torch(unittest.TestCase):
         """
         done = subprocess.run([sys.executable, "-c", program.replace("WAY", way)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+
+    def test_kernels_in_graphs(self):
+        """A program's own kernels in what torch.compile captures: of the arrays that they get, PyTorch copies what they
+        write and no other. PyTorch may be loaded before or after it hears of us."""
+        program = """if True:
+            import BEFORE
+            import nereid
+            nereid.use_as_triton()
+            import torch, triton, triton.language as tl
+            from torch._higher_order_ops import triton_kernel_wrap
+            from triton.tools.tensor_descriptor import TensorDescriptor
+
+            @triton.jit
+            def put(p, value):
+                tl.store(p, value)
+
+            @triton.jit
+            def twice(x, y, n, B: tl.constexpr):
+                p = x + tl.program_id(0) * B
+                for k in range(B):
+                    put(y + tl.program_id(0) * B + k, tl.load(p) * 2)
+                    p += 1
+
+            @triton.autotune([triton.Config({"B": 32})], key=["n"])
+            @triton.heuristics({"EVEN": lambda args: args["n"] % args["B"] == 0})
+            @triton.jit
+            def tuned(x, y, n, B: tl.constexpr, EVEN: tl.constexpr):
+                i = tl.program_id(0) * B + tl.arange(0, B)
+                tl.store(y + i, tl.load(x + i, i < n) * 2, None if EVEN else i < n)
+
+            @triton.jit
+            def in_place(d, other):
+                d.store([0, 0], d.load([0, 0]) + tl.load(other))
+
+            @triton.jit
+            def unknown(addresses, y):
+                tl.store(tl.load(addresses).to(tl.pointer_type(tl.float32)), tl.load(y))
+
+            def f(x):
+                x, y, z = x.sin(), torch.empty_like(x), torch.empty_like(x)
+                twice[(x.numel() // 64,)](x, y, x.numel(), 64)
+                tuned[lambda meta: (triton.cdiv(x.numel(), meta["B"]),)](y, z, x.numel())
+                return z.cos()
+
+            watched, seen = triton_kernel_wrap.identify_mutated_tensors, []
+
+            def watch(kernel, kwargs, descriptors):
+                seen.append(watched(kernel, kwargs, descriptors))
+                return seen[-1]
+
+            triton_kernel_wrap.identify_mutated_tensors = watch
+            x = torch.randn(128)
+            for backend in (nereid.torch_backend, "aot_eager"):
+                torch._dynamo.reset()
+                torch.testing.assert_close(torch.compile(f, backend=backend, fullgraph=True)(x), (x.sin() * 4).cos())
+            assert seen and all(names == ["y"] for names in seen), seen
+            t = torch.empty(2)
+            assert watched(in_place, {"d": t, "other": t}, {"d": ("stable", ([8, 16],))}) == ["d"]
+            assert watched(unknown, {"addresses": torch.empty(2, dtype=torch.int64), "y": t}, {}) == ["addresses", "y"]
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            for before in ("sys", "torch._higher_order_ops.triton_kernel_wrap"):
+                path = os.path.join(folder, "program.py")
+                with open(path, "w") as f:
+                    f.write(program.replace("BEFORE", before))
+                done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+                if before != "sys" and "another package is loaded as triton" in done.stderr:
+                    continue  # Triton is there, and PyTorch has loaded it
+                self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+                self.assertNotIn("every input is mutated", done.stderr)
 
     def test_inductor_configurations(self):
         """A kernel's configurations are built at once. Results, their order and errors are as one by one, and with one
