@@ -31,6 +31,7 @@ void call_begin(Call *c, bool real) {
   c->word_count = c->object_count = c->owned_count = c->block_count = c->buffer_count = 0;
   c->where = -1;
   c->real = real;
+  c->extent_begin = c->extent_bytes = 0;
   memset(c->read_only, 0, sizeof c->read_only);
 }
 
@@ -363,6 +364,21 @@ static bool buffer_dtype(const char *format, Py_ssize_t size, nereid_dtype *out)
   return kind && dtype_by_name(kind, (int)size, out);
 }
 
+_Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's shape is read as DLPack's");
+
+/* Strides are in units of so many bytes; none: row-major. An array may run backwards. */
+static void keep_extent(Call *c, uint64_t at, int rank, const int64_t *shape, const int64_t *strides, int64_t unit,
+                        int64_t itemsize) {
+  int64_t low = 0, high = itemsize, dense = itemsize;
+  for (int i = rank - 1; i >= 0; i--) {
+    int64_t step = strides ? strides[i] * unit : dense, reach = (shape[i] - 1) * step;
+    dense *= shape[i];
+    *(reach < 0 ? &low : &high) += reach;
+  }
+  c->extent_begin = at + (uint64_t)low;
+  c->extent_bytes = dense ? (uint64_t)(high - low) : 0;
+}
+
 /* 1: done; 0: it is no buffer, or could not be one now and has_other way; -1: an exception is set. */
 static int add_buffer(Call *c, const ParamInfo *p, int index, PyObject *o, bool has_other, nereid_arg *out) {
   if (!find_buffers()) return 0;
@@ -384,7 +400,9 @@ static int add_buffer(Call *c, const ParamInfo *p, int index, PyObject *o, bool 
   if (!buffer_dtype(b->format, b->itemsize, &t)) return unknown_type(p, b->format ? b->format : "") ? 1 : -1;
   if (b->readonly) set_read_only(c, index);
   if (!place(c, p, 0) || !add_pointer(c, p, (uint64_t)(uintptr_t)b->buf, t, out)) return -1;
-  out->bytes = b->len;
+  uint64_t at = (uint64_t)(uintptr_t)b->buf;
+  keep_extent(c, at, b->ndim, (int64_t *)b->shape, (int64_t *)b->strides, 1, b->itemsize);
+  out->bytes = (int64_t)(c->extent_begin + c->extent_bytes - at);
   return 1;
 }
 
@@ -425,7 +443,10 @@ static bool add_dlpack(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out
     return false;
   }
   if (!dlpack_dtype(t, &dtype)) return unknown_type(p, "by DLPack");
-  return place(c, p, where) && add_pointer(c, p, (uint64_t)(uintptr_t)t->data + t->byte_offset, dtype, out);
+  uint64_t at = (uint64_t)(uintptr_t)t->data + t->byte_offset;
+  int64_t size = (t->dtype.bits + 7) / 8;
+  keep_extent(c, at, t->ndim, t->shape, t->strides, size, size);
+  return place(c, p, where) && add_pointer(c, p, at, dtype, out);
 }
 
 /* 1: done; 0: o is no array; -1: an exception is set. */
@@ -448,17 +469,29 @@ static int add_array(Call *c, const ParamInfo *p, int index, PyObject *o, nereid
   return add_dlpack(c, p, o, out) ? 1 : -1;
 }
 
+/* An array that is no argument of a launch. */
+static bool look_at(PyObject *o, Call *c, nereid_arg *a) {
+  PyObject *name = PyUnicode_FromString("x");
+  call_begin(c, false);
+  int found = name ? add_array(c, &(ParamInfo){.name = name}, 0, o, a) : -1;
+  call_end(c);
+  Py_XDECREF(name);
+  if (found < 0) PyErr_Clear();
+  return found > 0;
+}
+
 PyObject *argument_array_type(PyObject *m, PyObject *o) {
   Call c;
   nereid_arg a;
-  PyObject *name = PyUnicode_FromString("x");
-  call_begin(&c, false);
-  int found = name ? add_array(&c, &(ParamInfo){.name = name}, 0, o, &a) : -1;
-  call_end(&c);
-  Py_XDECREF(name);
-  if (found < 0) PyErr_Clear();
-  if (found <= 0) return Py_BuildValue("zi", NULL, 0);
+  if (!look_at(o, &c, &a)) return Py_BuildValue("zi", NULL, 0);
   return Py_BuildValue("sK", nereid_dtype_name(a.dtype), (unsigned long long)(uintptr_t)a.pointer);
+}
+
+PyObject *argument_array_extent(PyObject *m, PyObject *o) {
+  Call c;
+  nereid_arg a;
+  if (!look_at(o, &c, &a) || !c.extent_bytes) Py_RETURN_NONE;
+  return Py_BuildValue("KK", (unsigned long long)c.extent_begin, (unsigned long long)c.extent_bytes);
 }
 
 /* ---- descriptors and tuples -------------------------------------------------------------------------------------- */

@@ -126,6 +126,8 @@ static PyMethodDef methods[] = {
     {"dtype_code", dtype_code, METH_VARARGS, NULL},
     {"dtype_name", dtype_name, METH_VARARGS, NULL},
     {"array_type", argument_array_type, METH_O, "(element type, address) of an array; (None, 0) of anything else."},
+    {"array_extent", argument_array_extent, METH_O,
+     "(address, bytes) of all that an array's elements lie in, or None."},
     {"forget_devices", launcher_forget_devices, METH_NOARGS, "The device of each kind of array is asked for again."},
     {"prof_enter", prof_enter, METH_VARARGS, NULL},
     {"prof_leave", prof_leave, METH_VARARGS, NULL},

@@ -109,6 +109,7 @@ typedef struct Call {
   void *blocks[KEY_OBJECTS];           /* malloc'ed: items of tuples */
   void *buffers[KEY_OBJECTS];          /* Py_buffers that are held */
   uint64_t read_only[MAX_PARAMS / 64]; /* a bit a parameter: the array may not be written */
+  uint64_t extent_begin, extent_bytes; /* of the last array that came as a buffer or by DLPack */
 } Call;
 void call_begin(Call *c, bool real);
 void call_end(Call *c);
@@ -116,6 +117,8 @@ void call_end(Call *c);
 bool call_add(Call *c, const ParamInfo *p, int index, PyObject *o, nereid_arg *out);
 /* array_type(o): (element type, address); (None, 0): it is no array */
 PyObject *argument_array_type(PyObject *m, PyObject *o);
+/* array_extent(o): (address, bytes) of the memory between an array's elements; None: it does not say */
+PyObject *argument_array_extent(PyObject *m, PyObject *o);
 /* A value of the call beside its parameters: an option. */
 bool call_add_value(Call *c, PyObject *o);
 

@@ -156,14 +156,7 @@ def _extent(o):
     if hasattr(o, "untyped_storage"):
         storage = o.untyped_storage()
         return storage.data_ptr(), storage.nbytes()
-    name, address = _native.array_type(o)
-    if name is None:
-        return None
-    try:
-        view = memoryview(o)
-    except TypeError:
-        return None
-    return (address, view.nbytes) if view.c_contiguous else None
+    return _native.array_extent(o)
 
 
 def _memory(arguments):

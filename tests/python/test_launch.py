@@ -41,6 +41,12 @@ def surroundings(out_ptr, KIND: tl.constexpr):
 
 
 @triton.jit
+def strided(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i * stride))
+
+
+@triton.jit
 def reads_changing(out_ptr):
     tl.store(out_ptr, CHANGING)
 
@@ -613,6 +619,37 @@ class Arrays(unittest.TestCase):
         out = zeros(64)
         with self.assertRaisesRegex(ValueError, "'out_ptr' lies on the host, but another one of this launch"):
             add[(1,)](Cuda(), Cuda(), out, 64, BLOCK=64)
+
+    def test_memory_of_arrays(self):
+        """`interp` and `sim` know what memory an array's elements lie in, however it comes and is laid out."""
+        class ByDlpack:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no NumPy here")
+        ways = {"column": (lambda a: a[:, 1], 3), "backwards": (lambda a: a[::-1, 1], -3),
+                "by DLPack": (lambda a: ByDlpack(a[:, 1]), 3), "dense by DLPack": (lambda a: ByDlpack(a.ravel()), 1)}
+        for device in ("interp", "sim", "cpu"):
+            nereid.set_default_device(device)
+            for way, (make, stride) in ways.items():
+                with self.subTest(device=device, way=way):
+                    x = numpy.arange(192, dtype=numpy.float32).reshape(64, 3)
+                    view, out = make(x), numpy.zeros(64, numpy.float32)
+                    strided[(1,)](view, out, stride, 64)
+                    self.assertEqual(out.tolist(), numpy.asarray(getattr(view, "array", view))[:64].tolist())
+                    if device != "cpu":
+                        with self.assertRaisesRegex(nereid.KernelFault, "load out of bounds"):
+                            strided[(1,)](view, out, stride + (1 if stride > 0 else -1) * 3, 64)
+        nereid.set_default_device("cpu")
 
     def test_numpy(self):
         try:
