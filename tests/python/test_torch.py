@@ -1,5 +1,6 @@
 """With PyTorch, where it is there: tensors, and torch.compile."""
 import copy
+import itertools
 import os
 import subprocess
 import sys
@@ -10,13 +11,27 @@ import warnings
 
 import nereid
 import nereid.triton as triton
+import nereid.triton.language as tl
 from kit import add, fill
+from nereid.triton.tools import ragged_tma
 
 try:
     import torch
     import nereid._dynamo
 except ImportError:
     torch = None
+
+
+@triton.jit
+def ragged(source, to, sums_ptr, offset, size, DIM: tl.constexpr, ADD: tl.constexpr):
+    corner = [0, 0, 0] if DIM else [0, 0]
+    block = ragged_tma.load_ragged(source, offset, size, corner, DIM)
+    rows = tl.ravel(tl.sum(tl.abs(block), len(block.shape) - 1))
+    tl.store(sums_ptr + tl.arange(0, rows.shape[0]), rows)
+    if ADD:
+        ragged_tma.atomic_add_ragged(to, offset, size, corner, block + 2, DIM)
+    else:
+        ragged_tma.store_ragged(to, offset, size, corner, block + 2, DIM)
 
 
 @unittest.skipIf(torch is None, "no PyTorch here")
@@ -42,6 +57,28 @@ class Torch(unittest.TestCase):
             with warnings.catch_warnings(), self.assertRaisesRegex(ValueError, says):
                 warnings.simplefilter("ignore")
                 add[(1,)](tensor, out, out, 64, BLOCK=64)
+
+    def test_ragged(self):
+        """Slices of rows of unequal lengths: what is loaded beyond one is zero, what is stored there stays away."""
+        from nereid.triton.tools.ragged_tma import create_ragged_descriptor
+        for device, dims, add in itertools.product(("cpu", "interp", "sim"), (2, 3), (False, True)):
+            nereid.set_default_device(device)
+            with self.subTest(device=device, dims=dims, add=add):
+                shape, block, dim = ((40, 16), [8, 16], 0) if dims == 2 else ((3, 40, 16), [4, 8, 16], 1)
+                x, y = torch.randn(shape), torch.ones(shape)
+                want, filled = y.clone(), torch.zeros(32)
+                want.narrow(dim, 10, 5).copy_(x.narrow(dim, 10, 5) + 2 + add)
+                source, to = (create_ragged_descriptor(t, block, dim - (dims if add else 0)) for t in (x, y))
+                ragged[(1,)](source, to, filled, 10, 5, dim, add)
+                self.assertTrue(torch.equal(y, want))
+                rows = 8 if dims == 2 else 32
+                self.assertEqual([r for r in range(rows) if filled[r] != 0],
+                                 [r for r in range(rows) if r % 8 < 5 and r // 8 < 3])
+        nereid.set_default_device("cpu")
+        for shape, block, dim in (((8,), [8], 0), ((8, 8), [8, 8], 1), ((8, 8), [8], 0), ((8, 8), [8, 8], -1),
+                                  ((1, 1, 1, 1), [1] * 4, 0)):
+            with self.assertRaises(AssertionError):
+                create_ragged_descriptor(torch.zeros(shape), block, dim)
 
     def test_microscaling(self):
         from nereid.triton.tools.mxfp import MXFP4Tensor, MXScaleTensor

@@ -405,6 +405,11 @@ class Profiles(unittest.TestCase):
             proton.activate(session)
             with proton.scope("outer", {"bytes": 100}):
                 kernel[(1,)](x, out, 62, BLOCK=64)
+                proton.enter_state("prefill")
+                kernel[(1,)](x, out, 63, BLOCK=64)
+                proton.exit_state()
+            with proton.state("decode"):
+                kernel[(1,)](x, out, 59, BLOCK=64)
             proton.finalize()
             with open(name + ".hatchet") as f:
                 tree = json.load(f)[0]
@@ -412,7 +417,10 @@ class Profiles(unittest.TestCase):
             self.assertIn("adds 60", found)
             self.assertNotIn("adds 61", found)
             self.assertEqual(found["adds 60"]["metrics"]["flops"], 60)
-            self.assertEqual([c["frame"]["name"] for c in found["outer"]["children"]], ["adds 62"])
+            outer = {c["frame"]["name"]: c for c in found["outer"]["children"]}
+            self.assertEqual(sorted(outer), ["adds 62", "prefill"])
+            self.assertEqual([c["frame"]["name"] for c in outer["prefill"]["children"]], ["adds 63"])
+            self.assertEqual([c["frame"]["name"] for c in found["decode"]["children"]], ["adds 59"])
             self.assertEqual(viewer.parse(["time/ms"], name + ".hatchet")[1], ["time/ms"])
             with self.assertRaises(FileNotFoundError):
                 viewer.parse([], os.path.join(folder, "none.hatchet"))

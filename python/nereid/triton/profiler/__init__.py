@@ -117,6 +117,21 @@ class cpu_timed_scope(scope):
     """A scope; every scope has the host's time, too."""
 
 
+class state(scope):
+    """What a program is in for a while, "prefill": as a scope, under which its launches are recorded."""
+
+    def __init__(self, name):
+        super().__init__(name)
+
+
+def enter_state(name):
+    enter_scope(name)
+
+
+def exit_state():
+    exit_scope()
+
+
 def profile(func=None, *, name=None, **options):
     """A decorator: each call of the function is a session."""
     if func is None:
