@@ -2,17 +2,24 @@
 records every launch of a kernel that it makes, through Triton or through this package, for `nereid replay`.
 
 One line a launch that differs from those before, with how often it was made: file (relative to --root, by default the
-current folder), kernel, line, from which lines of the program how often, arguments (types, shapes, strides, alignment, values), options, grid, the values of the
-kernel's free names, and what small arrays of integers hold (indices, offsets, lengths, page tables); with --contents
-all arrays of at most 65536 elements. Nothing of the program or of Triton is changed on disk.
+current folder), kernel, line, from which lines of the program how often, arguments (types, shapes, strides, alignment,
+values), options, grid, the values of the kernel's free names, and what small arrays of integers hold (indices, offsets,
+lengths, page tables); with --contents all arrays of at most 65536 elements, those between the rows of a view included.
+Nothing of the program or of Triton is changed on disk.
 """
 import argparse
 import atexit
+import ctypes
 import json
+import math
+import operator
 import os
 import runpy
 import signal
+import struct
 import sys
+
+from . import _native
 
 SMALL = 65536  # elements of an array whose contents are recorded
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -21,6 +28,44 @@ _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 def _is_integer(dtype):
     name = str(dtype).rsplit(".", 1)[-1]
     return name.startswith(("int", "uint", "i", "u")) or name == "bool"
+
+
+def _layout(v):
+    """Shape and strides, in elements, of an array that is no tensor."""
+    about = getattr(v, "__cuda_array_interface__", None)
+    try:
+        if about is not None:
+            shape, steps, item = about["shape"], about.get("strides"), int(about["typestr"][2:])
+        else:
+            view = memoryview(v)
+            shape, steps, item = view.shape, view.strides, view.itemsize
+    except (TypeError, ValueError, BufferError):  # by DLPack alone
+        shape, steps, item = getattr(v, "shape", ()), None, 1
+    if steps is None:
+        steps = [item * math.prod(shape[i + 1:]) for i in range(len(shape))]
+    return shape, [n // item for n in steps]
+
+
+_CODES = {"i1": "?", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
+          "f16": "e", "f32": "f", "f64": "d"}  # struct's
+
+
+def _values(v, name, address, room):
+    """What lies between an array's first and its last element, side by side; None: that is not known."""
+    if hasattr(v, "as_strided"):
+        return v.detach().as_strided((room,), (1,)).cpu().tolist()
+    if hasattr(v, "data_ptr"):
+        return v.detach().cpu().reshape(-1).tolist() if hasattr(v, "tolist") else None
+    code, extent = _CODES.get(name), _native.array_extent(v)
+    if code is None or extent is None or extent[0] != address or not _is_here(v):
+        return None
+    return list(struct.unpack(f"={room}{code}", ctypes.string_at(address, room * struct.calcsize("=" + code))))
+
+
+def _is_here(v):
+    """Whether this process can read the array's memory: it is a buffer, or lies on DLPack's device 1, a CPU."""
+    return not hasattr(v, "__cuda_array_interface__") and (
+        not hasattr(v, "__dlpack_device__") or int(v.__dlpack_device__()[0]) == 1)
 
 
 class Recorder:
@@ -46,20 +91,25 @@ class Recorder:
         return {"other": repr(v)[:200]}
 
     def array(self, v):
+        """None: it is none."""
         base = v
         while type(base).__name__ == "TensorWrapper":
             base = base.base
-        row = {"ptr": str(getattr(v.dtype, "name", v.dtype)).rsplit(".", 1)[-1], "aligned": v.data_ptr() % 16 == 0}
-        shape = getattr(v, "shape", ())
-        row["shape"] = [int(n) for n in shape]
-        stride = v.stride() if hasattr(v, "stride") else ()
-        row["strides"] = [int(n) for n in stride]
-        size = 1
-        for n in row["shape"]:
-            size *= n
-        contiguous = not hasattr(base, "is_contiguous") or base.is_contiguous()
-        if contiguous and 0 < size <= SMALL and hasattr(base, "tolist") and (self.contents or _is_integer(v.dtype)):
-            row["values"] = base.detach().cpu().reshape(-1).tolist()
+        if hasattr(v, "data_ptr"):
+            name, address = str(getattr(v.dtype, "name", v.dtype)).rsplit(".", 1)[-1], v.data_ptr()
+            shape, strides = getattr(v, "shape", ()), v.stride() if hasattr(v, "stride") else ()
+        else:
+            name, address = _native.array_type(v)
+            if name is None:
+                return None
+            shape, strides = _layout(v)
+        row = {"ptr": name, "aligned": address % 16 == 0, "shape": [int(n) for n in shape],
+               "strides": [int(n) for n in strides]}
+        room = 1 + sum((n - 1) * s for n, s in zip(row["shape"], row["strides"]))
+        if all(row["shape"]) and 0 < room <= SMALL and (_is_integer(name) or self.contents and base is v):
+            values = _values(base, name, address, room)
+            if values is not None:
+                row["values"] = values
         return row
 
     def argument(self, name, v, is_constexpr):
@@ -79,11 +129,15 @@ class Recorder:
             array = self.array(v.base)
             row.update(desc=array["ptr"], shape=[int(n) for n in v.shape], strides=[int(n) for n in v.strides],
                        block=list(v.block_shape), aligned=array["aligned"])
-        elif hasattr(v, "data_ptr"):
-            row.update(self.array(v))
         elif isinstance(v, tuple):
             row["tuple"] = [self.argument(f, x, False) for f, x in
                             zip(getattr(v, "_fields", [str(i) for i in range(len(v))]), v)]
+        elif not isinstance(v, str) and (array := self.array(v)) is not None:
+            row.update(array)
+        elif hasattr(type(v), "__index__"):  # NumPy's
+            row["int"] = operator.index(v)
+        elif hasattr(type(v), "__float__"):
+            row["float"] = float(v)
         else:
             row["constexpr"] = self.constant(v)
         return row

@@ -680,6 +680,66 @@ class Processes(unittest.TestCase):
                 self.assertIn("launched at program.py:18", p.stdout)
                 self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
 
+    def test_recorder_of_arrays_and_views(self):
+        """NumPy's arrays and numbers, arrays of the standard library, by DLPack alone, and views whose elements lie
+        apart: of these all is recorded that lies between the first and the last."""
+        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            self.skipTest("no NumPy here")
+        with tempfile.TemporaryDirectory() as folder:
+            log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
+            with open(script, "w") as f:
+                f.write(textwrap.dedent("""
+                    import array
+                    import numpy as np
+                    import triton
+                    import triton.language as tl
+
+                    @triton.jit
+                    def gather(x_ptr, index_ptr, out_ptr, step, scale, BLOCK: tl.constexpr):
+                        i = tl.arange(0, BLOCK)
+                        tl.store(out_ptr + i, tl.load(x_ptr + tl.load(index_ptr + i * step)) * scale)
+
+                    class ByDlpack:
+                        def __init__(self, a): self.a, self.shape = a, a.shape
+                        def __dlpack__(self, **options): return self.a.__dlpack__(**options)
+                        def __dlpack_device__(self): return self.a.__dlpack_device__()
+
+                    x, out = array.array("f", range(100)), np.zeros((4, 4), np.float16)
+                    index = np.arange(32, dtype=np.int64)[::-1].reshape(16, 2).copy()
+                    gather[(1,)](x, index[:, 1], out, np.int32(2), np.float32(0.5), BLOCK=16)
+                    assert out[0].tolist() == [15, 14, 13, 12], out
+                    gather[(1,)](x, ByDlpack(index), out, np.int32(1), 1.0, BLOCK=16)
+                    try:
+                        import torch
+                        gather[(1,)](x, torch.from_numpy(index)[:, 1], out, 2, 1.0, BLOCK=16)
+                    except ImportError:
+                        pass
+                """))
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
+                               capture_output=True, text=True, timeout=120)
+            self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+            with open(log) as f:
+                rows = [{a["name"]: a for a in json.loads(line)["args"]} for line in f]
+            first = rows[0]
+            self.assertEqual([first["x_ptr"][k] for k in ("ptr", "shape", "strides")], ["f32", [100], [1]])
+            self.assertEqual([first["out_ptr"][k] for k in ("ptr", "shape", "strides")], ["f16", [4, 4], [4, 1]])
+            self.assertEqual([first["index_ptr"][k] for k in ("shape", "strides")], [[16], [2]])
+            self.assertEqual(first["index_ptr"]["values"], list(range(30, -1, -1)))
+            self.assertEqual((first["step"], first["scale"]),
+                             ({"name": "step", "int": 2}, {"name": "scale", "float": 0.5}))
+            self.assertEqual([rows[1]["index_ptr"][k] for k in ("shape", "strides", "values")],
+                             [[16, 2], [2, 1], list(range(31, -1, -1))])
+            for row in rows[2:]:
+                self.assertEqual(row["index_ptr"]["values"], first["index_ptr"]["values"])
+            if os.path.exists(nereid_command):
+                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+                                   timeout=120)
+                self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+                self.assertIn(f"{len(rows)} ran and agreed", p.stdout)
+
     def test_recorder_writes_values_that_are_not_finite_and_files_elsewhere(self):
         nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         with tempfile.TemporaryDirectory() as folder:
