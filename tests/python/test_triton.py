@@ -122,6 +122,8 @@ class Interface(unittest.TestCase):
         self.assertIn("f16", kernel.asm["ttir"])
         ptx = triton.compile(src, target=triton.backends.compiler.GPUTarget("cuda", 80, 32)).asm["ptx"]
         self.assertIn(".target sm_80", ptx)
+        with self.assertRaisesRegex(RuntimeError, r"0 compatible backends for target \(hip\)"):
+            triton.compile(src, target=triton.backends.compiler.GPUTarget("hip", "gfx942", 64))
         with self.assertRaises(KeyError):
             kernel.asm["hsaco"]
 

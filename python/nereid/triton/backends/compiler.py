@@ -75,7 +75,8 @@ class BaseBackend:
 
     @staticmethod
     def supports_target(target):
-        return True
+        """None is the current one."""
+        return target is None or target.backend in ("cuda", "cpu")
 
     def hash(self):
         from ..runtime.cache import triton_key

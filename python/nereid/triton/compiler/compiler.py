@@ -58,6 +58,9 @@ class LazyDict:
 
 
 def make_backend(target):
+    if not BaseBackend.supports_target(target):
+        raise RuntimeError(f"0 compatible backends for target ({target.backend}) ([]): Nereid compiles for \"cuda\" and "
+                           "\"cpu\"")
     return BaseBackend(target)
 
 
