@@ -221,18 +221,24 @@ static PyObject *described(enum Setting s, PyObject *name, PyObject *o) {
   return get ? get(descriptor, o, (PyObject *)Py_TYPE(o)) : PyObject_GetAttr(o, name);
 }
 
+/* Whether a shape says that an array has elements. */
+static bool has_elements(PyObject *shape) {
+  Py_ssize_t n = shape ? PySequence_Size(shape) : -1;
+  bool found = n >= 0;
+  for (Py_ssize_t i = 0; i < n && found; i++) {
+    PyObject *size = PySequence_GetItem(shape, i);
+    found = size && PyLong_Check(size) && PyLong_AsLongLong(size) != 0;
+    Py_XDECREF(size);
+  }
+  PyErr_Clear();
+  return found;
+}
+
 /* Whether an array at address 0 is right to be there: it has no elements, or does not say. */
 static bool is_empty(PyObject *o) {
   PyObject *shape = PyObject_GetAttrString(o, "shape");
-  Py_ssize_t n = shape ? PySequence_Size(shape) : -1;
-  bool empty = n < 0; /* it does not say */
-  for (Py_ssize_t i = 0; i < n && !empty; i++) {
-    PyObject *size = PySequence_GetItem(shape, i);
-    empty = size && PyLong_Check(size) && PyLong_AsLong(size) == 0;
-    Py_XDECREF(size);
-  }
+  bool empty = !has_elements(shape);
   Py_XDECREF(shape);
-  PyErr_Clear();
   return empty;
 }
 
@@ -327,28 +333,46 @@ static bool unknown_type(const ParamInfo *p, const char *what) {
   return false;
 }
 
-/* {"data": (address, read_only), "typestr": "<f4", ...} */
+/* An element of a dict, or of an element of it. NULL: it is not there. */
+static PyObject *item_of(PyObject *d, const char *name, int at) {
+  PyObject *v = PyMapping_GetItemString(d, name);
+  PyObject *found = v && at >= 0 ? PySequence_GetItem(v, at) : v;
+  if (at >= 0) Py_XDECREF(v);
+  PyErr_Clear();
+  return found;
+}
+
+/* What typestr says: "<f4". */
+static bool cuda_dtype(const ParamInfo *p, const char *s, nereid_dtype *out) {
+  char order = s[0], letter = order ? s[1] : 0;
+  const char *kind = letter == 'f' ? "f" : letter == 'i' ? "i" : letter == 'u' ? "u" : letter == 'b' ? "bool" : "";
+  int bytes = letter ? atoi(s + 2) : 0;
+  if (!*kind || (order == '>' && bytes > 1) || !dtype_by_name(kind, bytes, out)) return unknown_type(p, s);
+  return true;
+}
+
+/* {"data": (address, read_only), "typestr": "<f4", "shape": ..., "mask": ...} */
 static bool add_cuda_interface(Call *c, const ParamInfo *p, int index, PyObject *d, nereid_arg *out) {
-  PyObject *data = PyMapping_GetItemString(d, "data"), *type = PyMapping_GetItemString(d, "typestr");
-  PyObject *first = data ? PySequence_GetItem(data, 0) : NULL, *second = data ? PySequence_GetItem(data, 1) : NULL;
-  bool good = first && second && type && PyUnicode_Check(type);
-  if (!good && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: typestr is no string");
-  uint64_t address = good ? PyLong_AsUnsignedLongLong(first) : 0;
-  if (good && PyObject_IsTrue(second) == 1) set_read_only(c, index);
-  PyObject *bytes = good ? PyUnicode_AsASCIIString(type) : NULL;
-  good = bytes && !PyErr_Occurred();
-  if (good) {
-    const char *s = PyBytes_AsString(bytes);
-    const char *kind = s[0] && s[1] == 'f' ? "f" : s[1] == 'i' ? "i" : s[1] == 'u' ? "u" : s[1] == 'b' ? "bool" : "";
-    nereid_dtype t;
-    good = *kind && dtype_by_name(kind, atoi(s + 2), &t) ? place(c, p, 1) && add_pointer(c, p, address, t, out)
-                                                         : unknown_type(p, s);
-  }
-  Py_XDECREF(bytes);
-  Py_XDECREF(second);
-  Py_XDECREF(first);
-  Py_XDECREF(type);
-  Py_XDECREF(data);
+  PyObject *address = item_of(d, "data", 0), *read_only = item_of(d, "data", 1), *type = item_of(d, "typestr", -1);
+  PyObject *mask = item_of(d, "mask", -1), *shape = item_of(d, "shape", -1);
+  PyObject *bytes = type && PyUnicode_Check(type) ? PyUnicode_AsASCIIString(type) : NULL;
+  uint64_t at = address && PyLong_Check(address) ? PyLong_AsUnsignedLongLong(address) : 0;
+  bool whole = address && PyLong_Check(address) && read_only && bytes && !PyErr_Occurred();
+  nereid_dtype t;
+  bool good = false;
+  if (!whole)
+    PyErr_Format(PyExc_TypeError,
+                 "array argument '%U' has no address, read-only flag and element type in its "
+                 "__cuda_array_interface__",
+                 p->name);
+  else if (mask && mask != Py_None)
+    PyErr_Format(PyExc_TypeError, "array argument '%U' has a mask, which kernels do not read", p->name);
+  else if (!at && c->real && has_elements(shape))
+    PyErr_Format(PyExc_ValueError, "array argument '%U' has elements and no memory", p->name);
+  else good = cuda_dtype(p, PyBytes_AsString(bytes), &t) && place(c, p, 1) && add_pointer(c, p, at, t, out);
+  if (good && PyObject_IsTrue(read_only) == 1) set_read_only(c, index);
+  PyObject *all[] = {address, read_only, type, mask, shape, bytes};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) Py_XDECREF(all[i]);
   return good;
 }
 

@@ -75,6 +75,26 @@ class FakeGPU(unittest.TestCase):
             says(ValueError, "'out_ptr' lies in CUDA memory, but another one of this launch on the host", copy[(1,)],
                  on_host, on_gpu)
             says(ValueError, "'out_ptr' is read-only", fill[(1,)], Cuda(read_only=True), 1.0)
+            says(ValueError, "'out_ptr' has elements and no memory", fill[(1,)], Cuda(0), 1.0)
+
+            def altered(**changes):
+                array = Cuda()
+                array.__cuda_array_interface__ = {**array.__cuda_array_interface__, **changes}
+                return array
+
+            fill[(1,)](altered(data=(0, False), shape=(4, 0)), 1.0)
+            fill[(1,)](altered(typestr=">u1"), 1)  # one byte has no order
+            says(TypeError, "kernels do not have: '>f4'", fill[(1,)], altered(typestr=">f4"), 1.0)
+            says(TypeError, "kernels do not have: ''", fill[(1,)], altered(typestr=""), 1.0)
+            says(TypeError, "'out_ptr' has a mask", fill[(1,)], altered(mask=Cuda()), 1.0)
+            for wrong in ({"data": 65536}, {"data": (65536,)}, {"data": ("a", False)}, {"data": (-1, False)},
+                          {"data": (2**64, False)}, {"typestr": None}):
+                says(TypeError, "'out_ptr' has no address, read-only flag and element type", fill[(1,)],
+                     altered(**wrong), 1.0)
+            for wrong in (None, {}, 5):
+                array = Cuda()
+                array.__cuda_array_interface__ = wrong
+                says(TypeError, "'out_ptr' has no address, read-only flag and element type", fill[(1,)], array, 1.0)
         """)
 
     def test_fork(self):
