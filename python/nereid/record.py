@@ -280,6 +280,9 @@ def main():
     parser.add_argument("script")
     parser.add_argument("args", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    folder = os.path.dirname(os.path.abspath(options.o))
+    if not os.access(folder, os.W_OK):  # which would be found when the program has run
+        parser.error(f"there is no folder {folder} that can be written")
     if options.nereid:
         from . import use_as_triton
         use_as_triton()

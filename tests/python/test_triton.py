@@ -682,6 +682,18 @@ class Processes(unittest.TestCase):
                 self.assertIn("launched at program.py:18", p.stdout)
                 self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
 
+    def test_recorder_of_a_log_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script, ran = os.path.join(folder, "program.py"), os.path.join(folder, "ran")
+            with open(script, "w") as f:
+                f.write(f"open({ran!r}, 'w')")
+            log = os.path.join(folder, "none", "log.jsonl")
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "-o", log, script], capture_output=True, text=True,
+                               timeout=120)
+            self.assertEqual(p.returncode, 2, p.stdout + p.stderr)
+            self.assertIn(f"there is no folder {os.path.dirname(log)} that can be written", p.stderr)
+            self.assertFalse(os.path.exists(ran))
+
     def test_recorder_of_arrays_and_views(self):
         """NumPy's arrays and numbers, arrays of the standard library, by DLPack alone, and views whose elements lie
         apart: of these all is recorded that lies between the first and the last."""
