@@ -58,5 +58,7 @@ def torch_backend(gm, example_inputs, **options):
     """What torch.compile(f, backend="nereid") means: AOTAutograd's graphs become kernels as `nereid fuse` makes them.
     The name is known to PyTorch where this package is installed; torch.compile(f, backend=nereid.torch_backend) works
     everywhere."""
+    from . import _devices
     from ._dynamo import backend
+    _devices.see_torch()
     return backend(gm, example_inputs, **options)

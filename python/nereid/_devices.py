@@ -18,7 +18,7 @@ _opened = {}
 _cuda_process = None  # that opened CUDA
 _default = None
 _stream = 0
-_torch_seen = False
+_torch_seen = _dynamo_seen = False
 
 
 def device(name):
@@ -131,9 +131,28 @@ def synchronize():
         d.synchronize()
 
 
+def _see_dynamo():
+    """Where a compiled function launches a kernel that Dynamo does not know (`import triton` means another package),
+    it shall not trace what tunes, compiles and watches it, which is hundreds of frames. triton.cdiv and the like stay
+    what it traces."""
+    global _dynamo_seen
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if _dynamo_seen or not hasattr(rules, "check_file"):  # which stands behind add(): it is still being loaded
+        return
+    _dynamo_seen = True
+    from torch._dynamo import disable
+
+    from .triton.runtime.jit import JITFunction
+    for name in ("nereid.triton.runtime.autotuner", "nereid.triton.testing"):
+        rules.add(name)
+    for name in ("_miss", "_slow"):
+        setattr(JITFunction, name, disable(getattr(JITFunction, name)))
+
+
 def see_torch():
-    """Tells the extension of PyTorch, once it is loaded."""
+    """Tells the extension of PyTorch, once it is loaded, and Dynamo of us."""
     global _torch_seen
+    _see_dynamo()
     torch = None if _torch_seen else sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn") or not hasattr(torch.nn, "Parameter"):
         return

@@ -622,6 +622,35 @@ class Torch(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr[-3000:])
                 self.assertNotIn("every input is mutated", done.stderr)
 
+    def test_kernels_that_dynamo_does_not_know(self):
+        """Those of nereid.triton, where `import triton` does not mean it: a graph ends before them, and what tunes and
+        compiles them is not traced."""
+        @triton.autotune([triton.Config({"B": 32}), triton.Config({"B": 64})], key=["n"])
+        @triton.heuristics({"EVEN": lambda args: args["n"] % args["B"] == 0})
+        @triton.jit
+        def twice(x_ptr, out_ptr, n, B: tl.constexpr, EVEN: tl.constexpr):
+            i = tl.program_id(0) * B + tl.arange(0, B)
+            tl.store(out_ptr + i, tl.load(x_ptr + i, None if EVEN else i < n) * 2, None if EVEN else i < n)
+
+        def f(x):
+            y = torch.empty_like(x)
+            twice[lambda meta: (triton.cdiv(x.numel(), meta["B"]),)](x.sin(), y, x.numel())
+            return y.cos()
+
+        traced = []
+
+        def backend(gm, inputs):
+            traced.extend(n.target for n in gm.graph.nodes if n.op.startswith("call"))
+            return nereid.torch_backend(gm, inputs)
+
+        x = torch.randn(100)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = torch.compile(f, backend=backend)
+            for _ in range(2):
+                torch.testing.assert_close(compiled(x), (x.sin() * 2).cos())
+        self.assertEqual(traced, [torch.empty_like, "sin", "cos"])
+
     def test_inductor_configurations(self):
         """A kernel's configurations are built at once. Results, their order and errors are as one by one, and with one
         thread they are built that way."""
