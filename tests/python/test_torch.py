@@ -292,6 +292,7 @@ class Torch(unittest.TestCase):
         """Tracing their parts in Python takes longer than the reader takes for them. Results beside float64's are as
         good as eager's, of the same types and layouts."""
         nn, targets = torch.nn, set()
+        torch.manual_seed(1)  # of other numbers one in fifteen lies so close to the threshold that rounding decides
         compile_graph = nereid._dynamo.compile_graph
 
         def seen(gm, *args, **options):

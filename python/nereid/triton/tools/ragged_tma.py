@@ -2,8 +2,8 @@
 never reaches the next.
 
 A tensor descriptor bounds what it reads by its shape, which is the same for every slice. Here the ragged dim gets BOUND
-rows, and a slice is moved up until it ends there: row r of a slice is at BOUND - size + r, so that the rows behind the
-slice are those that the descriptor has not. Two dims before it move the address back. The first has a stride that, BOUND
+rows, and a slice is moved up until it ends there: row r of a slice is at BOUND - size + r, so that rows behind the slice
+are those that the descriptor has not. Two dims before it move the address back. The first has a stride that, BOUND
 times, comes to -BOUND rows, since addresses wrap around at 64 bits; the second goes by rows, to the slice's end:
 
     BOUND * (2**34 - stride) + (offset + size) * stride + (BOUND - size + r) * stride  =  2**64 + (offset + r) * stride
