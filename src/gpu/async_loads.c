@@ -255,16 +255,30 @@ static bool can_address(AsyncLoads *p, const Op *load) {
   return false;
 }
 
+/* Whether tiles had better not come by tensor maps: single warps read them, so that a fence stands in each iteration,
+ * which waits for what else the loop loads to registers. */
+static bool waits_at_fences(const AsyncLoads *p) {
+  bool loads = false;
+  for (const Op *op = p->body->first; op; op = op->next) {
+    if (op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps)) return false;
+    loads |= op->code == OP_LOAD && op->out[0]->type->rank == 2 && !goes_to_dots(p, op->out[0], 0) &&
+             !goes_to_dots(p, op->out[0], 1);
+  }
+  return loads;
+}
+
 static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   if (!is_copyable(p, op)) return false;
   const Value *ptr = op->in[0], *mask = op_mask(op);
   const Type *t = op->out[0]->type;
   if (t->rank != 2 || t->shape[0] < 16 || t->shape[1] < 16) return false;
   *out = (Ring){.load = op, .bytes = type_numel(t) * type_elem_bytes(t)};
-  if (take_box(p, op, out)) return true;
+  bool late = waits_at_fences(p);
+  if (!late && take_box(p, op, out)) return true;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
   int vector = access_vector(ptr, mask, l, 16, &out->inner);
-  return vector * type_elem_bytes(t) >= 4 && goes_to_dots(p, op->out[0], out->inner) && can_address(p, op);
+  if (vector * type_elem_bytes(t) >= 4 && goes_to_dots(p, op->out[0], out->inner) && can_address(p, op)) return true;
+  return late && take_box(p, op, out);
 }
 
 /* A tile that goes through arithmetic before a product takes it, or beside one: each thread copies what it reads. */

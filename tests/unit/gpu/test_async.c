@@ -34,6 +34,36 @@ static void every_kind_of_loop(void **state) {
     }
 }
 
+/* Single warps read what comes by tensor maps behind a fence, which waits for loads to registers: where there are such,
+ * threads copy. */
+static void no_maps_beside_loads(void **state) {
+  static const char text[] =
+      HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, K, SCALED: tl.constexpr):\n"
+           "    m = tl.arange(0, 32)\n    k = tl.arange(0, 64)\n    acc = tl.zeros([32, 32], tl.float32)\n"
+           "    for i in range(0, K, 64):\n"
+           "        a = tl.load(a_ptr + m[:, None] + (i + k)[None, :] * 32)\n"
+           "        b = tl.load(b_ptr + (i + k)[:, None] * 32 + m[None, :])\n"
+           "        if SCALED:\n            b = (b * 2.0).to(tl.float16)\n"
+           "        acc = tl.dot(a, b, acc)\n"
+           "    tl.store(out_ptr + m[:, None] * 32 + m[None, :], acc)\n";
+  for (int scaled = 0; scaled < 2; scaled++) {
+    DotCase c = dot_case(text, "sm_90a", 4, 3);
+    const DotArg *a = dot_array(&c, DT_F16, 256 * 32), *b = dot_array(&c, DT_F16, 256 * 32),
+                 *out = dot_array(&c, DT_F32, 32 * 32);
+    dot_int(&c, 256), dot_const(&c, scaled);
+    dot_run(&c, scaled ? "scaled" : "plain");
+    DotCount n = dot_count(&c);
+    if (!n.mma || n.wgmma || (n.tensors > 0) == scaled || !n.copies[16])
+      fail_msg("%d: %d mma, %d boxes, %d copies", scaled, n.mma, n.tensors, n.copies[16]);
+    for (int i = 0; i < 32 * 32; i++) {
+      double want = 0;
+      for (int k = 0; k < 256; k++) want += a->values[k * 32 + i / 32] * b->values[k * 32 + i % 32] * (1 + scaled);
+      if (fabs(out->values[i] - want) > 1e-3 * (1 + fabs(want))) fail_msg("%d: %g, not %g", i, out->values[i], want);
+    }
+    dot_free(&c);
+  }
+}
+
 /* More than registers hold; of any number of slots, of elements of 2 and 4 bytes. */
 static void what_threads_copy_for_themselves(void **state) {
   static const Shape shapes[] = {{128, 64, 64, 0, 4, DT_F16}, {64, 32, 32, 0, 1, DT_F16}, {64, 32, 32, 0, 1, DT_F32}};
@@ -437,6 +467,7 @@ static void attention_forward_and_backward(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_trip_count),
+      cmocka_unit_test(no_maps_beside_loads),
       cmocka_unit_test(every_kind_of_loop),
       cmocka_unit_test(what_threads_copy_for_themselves),
       cmocka_unit_test(the_loops_own_stages),

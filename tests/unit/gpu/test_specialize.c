@@ -205,6 +205,7 @@ static void of_its_own_accord(void **state) {
     dot_compile(&c);
     if (is_specialized(&c) != cases[i].specialized)
       fail_msg("%d x %d, %d warps, %s", cases[i].m, cases[i].n, cases[i].warps, cases[i].target);
+    if (cases[i].specialized) assert_int_equal(c.lane->num_warps, cases[i].warps + (cases[i].warps > 4 ? 4 : 1));
     dot_free(&c);
   }
 }
@@ -421,6 +422,69 @@ static void a_loop_that_adds_to_memory(void **state) {
   lane_walk(c.lane->body, count_adds, &n);
   assert_true(n.boxes > 0 && !n.atomics && n.barriers == 2);
   dot_free(&c);
+}
+
+/* What else than tiles such kernels load: rows that no tensor map brings, in the loop; a tile after it. */
+static const char beside_text[] =
+    HEAD "@triton.jit\ndef k(q_ptr, r_ptr, a_ptr, v_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr, "
+         "TRIPS: tl.constexpr):\n"
+         "    rows = tl.arange(0, M)[:, None] * D + tl.arange(0, D)[None, :]\n"
+         "    a = tl.load(a_ptr + rows)\n"
+         "    sum = tl.zeros([M, D], tl.float32)\n"
+         "    for start in range(0, TRIPS * N, N):\n"
+         "        n = start + tl.arange(0, N)\n"
+         "        q = tl.load(q_ptr + n[:, None] * D + tl.arange(0, D)[None, :])\n"
+         "        s = tl.dot(a, tl.trans(q))\n"
+         "        if TRIPS > 2:\n"
+         "            s = s * tl.load(r_ptr + n * 3)[None, :]\n"
+         "        sum = tl.dot(s.to(tl.float16), q, sum)\n"
+         "    if TRIPS <= 2:\n"
+         "        sum += tl.dot(sum.to(tl.float16), tl.load(v_ptr + rows))\n"
+         "    tl.store(out_ptr + rows, sum)\n";
+
+static DotCase beside_case(int D, int trips, bool specialize) {
+  enum { M = 64, N = 64 };
+  DotCase c = dot_case(beside_text, "sm_90a", 4, 3);
+  c.specialize = specialize, c.blocks = 1;
+  dot_array(&c, DT_F16, trips * N * D), dot_array(&c, DT_F32, 3 * trips * N);
+  for (int i = 0; i < 2; i++) dot_array(&c, DT_F16, M * D);
+  dot_array(&c, DT_F32, M * D);
+  dot_const(&c, M), dot_const(&c, N), dot_const(&c, D), dot_const(&c, trips);
+  dot_run(&c, specialize ? "specialized" : "whole");
+  assert_int_equal(is_specialized(&c), specialize);
+  return c;
+}
+
+/* Where registers do not hold the next iteration's, threads copy them. */
+static void no_loop_waits_for_rows(void **state) {
+  DotCase c = beside_case(256, 5, true), whole = beside_case(256, 5, false);
+  Adds n = {0};
+  lane_walk(c.lane->body, count_adds, &n);
+  assert_int_equal(n.loads, 0);
+  assert_true(dot_count(&c).copies[4] > 0);
+  assert_memory_equal(c.args[4].data, whole.args[4].data, 64 * 256 * sizeof(float));
+  dot_free(&c), dot_free(&whole);
+}
+
+typedef struct Early {
+  int loads;
+  bool multiplied;
+} Early;
+
+static void count_early(LaneOp *op, void *arg) {
+  Early *n = arg;
+  n->multiplied |= op->code == LANE_WGMMA;
+  n->loads += op->code == LANE_LD && op->space == SPACE_GLOBAL && !n->multiplied;
+}
+
+/* What stands after a short loop of products is loaded before it. */
+static void tiles_after_a_short_loop(void **state) {
+  DotCase c = beside_case(64, 2, true), whole = beside_case(64, 2, false);
+  Early n = {0};
+  lane_walk(c.lane->body, count_early, &n);
+  assert_true(n.loads > 0);
+  assert_memory_equal(c.args[4].data, whole.args[4].data, 64 * 64 * sizeof(float));
+  dot_free(&c), dot_free(&whole);
 }
 
 /* Of its rows of lse and delta a loop loads nothing itself: they come with the tiles. */
@@ -694,6 +758,8 @@ int main(void) {
       cmocka_unit_test(gradients),
       cmocka_unit_test(raised_dots_wait_for_their_tiles),
       cmocka_unit_test(a_loop_that_adds_to_memory),
+      cmocka_unit_test(no_loop_waits_for_rows),
+      cmocka_unit_test(tiles_after_a_short_loop),
       cmocka_unit_test(rows_come_with_tiles),
       cmocka_unit_test(arrays_that_must_be_apart),
       cmocka_unit_test(gradients_need_their_waits),
