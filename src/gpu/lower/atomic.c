@@ -186,7 +186,7 @@ static LaneValue *zero_of(Lower *l, LaneType t) {
 
 void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneValue **regs) {
   LaneBuilder *b = &l->b;
-  int warps = l->out->num_warps;
+  int warps = l->f->num_warps;
   uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * warps - 1);
   if (!copies || l->divergent) return;
   bool plain = true; /* copies differ in these bits alone */

@@ -69,7 +69,7 @@ const Layout *lower_axis_operands(Lower *l, Op *op, int axis, bool any_order, La
   if (!lower_axis(first->type, layout, axis, out)) {
     const Layout *names = any_order ? renamed(l, first->type, layout, axis) : NULL;
     if (names && lower_axis(first->type, names, axis, out)) return names;
-    layout = layout_default(l->cx, first->type, l->out->num_warps);
+    layout = layout_default(l->cx, first->type, l->f->num_warps);
     lower_axis(first->type, layout, axis, out);
   }
   for (int i = 0; i < op->in_count; i++) regs[i] = lower_convert_kind(l, regs[i], kinds[i], op->in[i]->layout, layout);

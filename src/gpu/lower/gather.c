@@ -104,7 +104,7 @@ static void histogram(Lower *l, Op *op) {
   LaneValue **regs = lower_get(l, x), **mask = NULL;
   if (op->in_count > 1) mask = lower_convert_kind(l, lower_get(l, op->in[1]), LK_PRED, op->in[1]->layout, x->layout);
   int bits = log2_floor(type_numel(out->type)), parts = parts_for(l, (int64_t)4 << bits),
-      threads = 32 * l->out->num_warps;
+      threads = 32 * l->f->num_warps;
   int count = 1 << (bits - parts);
   F2Map flat = f2_identity(bits);
   Place place = lower_place(l, "histogram", LK_S32, &flat, parts);

@@ -292,7 +292,7 @@ static const Layout *packed_layout(Lower *l, const Op *op, int pack) {
     held &= !(first->layout->basis[first->layout->reg_bits + i] & (uint32_t)(pack - 1));
   if (held) return first->layout;
   Type flat = {.dtype = first->type->dtype, .rank = 1, .shape = {(int32_t)type_numel(first->type)}};
-  return layout_blocked(l->cx, &flat, &pack, &(int){0}, l->out->num_warps);
+  return layout_blocked(l->cx, &flat, &pack, &(int){0}, l->f->num_warps);
 }
 
 void lower_map(Lower *l, Op *op) {

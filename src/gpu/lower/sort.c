@@ -182,7 +182,7 @@ static void exchange_lanes(Lower *l, Sort *s, int k, int bit, LaneValue **other)
 /* Slot (register, thread) of a buffer; as many registers at a time as shared memory holds. */
 static void exchange_warps(Lower *l, Sort *s, int k, int bit, LaneValue **other) {
   LaneBuilder *b = &l->b;
-  int threads = 32 * l->out->num_warps, bytes = lower_shared_bytes(key_type(&s->key)), at_once = s->n;
+  int threads = 32 * l->f->num_warps, bytes = lower_shared_bytes(key_type(&s->key)), at_once = s->n;
   while (at_once > 1 && at_once * threads * bytes > l->target->shared_bytes / l->target->budgets->moved_share)
     at_once /= 2;
   int buffer = lane_buffer(b, "sort", at_once * threads * bytes, 16);

@@ -101,10 +101,10 @@ uint32_t lower_same(const Value *v) {
 LaneValue *lower_elected_thread(Lower *l, const Layout *layout) {
   LaneBuilder *b = &l->b;
   if (l->divergent) return NULL; /* each thread works on an element of its own */
-  uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * l->out->num_warps - 1);
+  uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * l->f->num_warps - 1);
   if (!copies) return NULL;
   LaneValue *bits = l->tid;
-  if (copies != (uint32_t)(32 * l->out->num_warps - 1))
+  if (copies != (uint32_t)(32 * l->f->num_warps - 1))
     bits = lane_2(b, LANE_AND, LK_B32, bits, lane_const(b, LT_B32, copies));
   return lane_setp(b, CMP_EQ, LK_U32, bits, lane_i32(b, 0));
 }

@@ -265,6 +265,18 @@ static bool is_same(const char *old, const char *new_bytes, int i) {
   return __atomic_load_n(old + i, __ATOMIC_RELAXED) == __atomic_load_n(new_bytes + i, __ATOMIC_RELAXED);
 }
 
+/* Whether a barrier has come since this thread wrote there, at that time: where warps go apart, one that another warp
+ * of its block knows of. */
+static bool has_met_since(const SimAccess *a, uint32_t time) {
+  const SimRun *r = a->r;
+  int own = a->thread / 32, warps = r->plan->block_warps, first = own / warps * warps;
+  if (!r->apart) return time < r->block_sync;
+  if (time >= r->warp_sync[own]) return false;
+  bool known = warps == 1;
+  for (int w = first; w < first + warps; w++) known |= w != own && sim_knows(r, w, own, time, false);
+  return known;
+}
+
 bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) {
   SimRun *r = a->r;
   bool shared = a->o->op->space == SPACE_SHARED;
@@ -290,7 +302,7 @@ bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) 
       return race(a, i, writer, "wrote");
     if (was_read(a, s, a->address + (uint64_t)i, &reader)) return race(a, i, reader, "read");
     /* An atomic of the thread that stored before it leaves that store as it was for the others. */
-    bool plain = !a->atomic || (s->writer == t && s->written >= r->block_sync);
+    bool plain = !a->atomic || (s->writer == t && !has_met_since(a, s->written));
     s->written = r->time;
     s->writer = (uint16_t)(t | (plain ? 0 : SIM_ATOMIC));
     s->in_flight = 0;

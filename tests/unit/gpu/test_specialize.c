@@ -466,6 +466,49 @@ static void no_loop_waits_for_rows(void **state) {
   dot_free(&c), dot_free(&whole);
 }
 
+/* After the loops those that compute are fewer than the block has threads: each bin of a histogram is cleared by one of
+ * them, numbers in order by as many, and one thread adds for all. */
+static void counts_of_those_that_compute(void **state) {
+  static const char text[] = HEAD
+      "@triton.jit\ndef k(a_ptr, b_ptr, x_ptr, bins_ptr, sorted_ptr, sum_ptr, M: tl.constexpr, BINS: tl.constexpr):\n"
+      "    m = tl.arange(0, M)[:, None] * 64 + tl.arange(0, 64)[None, :]\n"
+      "    n = tl.arange(0, 64)\n"
+      "    acc = tl.zeros([M, 64], tl.float32)\n"
+      "    for i in range(3):\n"
+      "        acc = tl.dot(tl.load(a_ptr + i * M * 64 + m), tl.load(b_ptr + i * 4096 + n[:, None] * 64 + n[None, :]), "
+      "acc)\n"
+      "    x = tl.load(x_ptr + tl.arange(0, BINS))\n"
+      "    tl.store(bins_ptr + tl.arange(0, BINS), tl.histogram(x, BINS))\n"
+      "    tl.store(sorted_ptr + tl.arange(0, BINS), tl.sort(x))\n"
+      "    tl.atomic_add(sum_ptr, tl.sum(tl.sum(acc, 1), 0))\n";
+  for (int warps = 4; warps <= 8; warps += 4) {
+    enum { BINS = 1024 };
+    int m = 16 * warps;
+    DotCase c = dot_case(text, "sm_90a", warps, 3);
+    c.specialize = true, c.blocks = 1;
+    const DotArg *a = dot_array(&c, DT_F16, 3 * m * 64), *b = dot_array(&c, DT_F16, 3 * 64 * 64);
+    DotArg *x = dot_array(&c, DT_I32, BINS);
+    const DotArg *bins = dot_array(&c, DT_I32, BINS), *sorted = dot_array(&c, DT_I32, BINS),
+                 *sum = dot_array(&c, DT_F32, 1);
+    dot_const(&c, m), dot_const(&c, BINS);
+    for (int i = 0; i < BINS; i++) dot_store(x, i, i * 7 % BINS);
+    dot_store((DotArg *)sum, 0, 0);
+    dot_run(&c, "counts");
+    assert_true(is_specialized(&c));
+    for (int i = 0; i < BINS; i++)
+      if (bins->values[i] != 1 || sorted->values[i] != i)
+        fail_msg("%d warps, %d: %g and %g", warps, i, bins->values[i], sorted->values[i]);
+    double want = 0, size = 0;
+    for (int i = 0; i < 3 * m * 64 * 64; i++) {
+      int at = i / 64, column = i % 64, row = at / 64;
+      double product = a->values[at] * b->values[row / m * 4096 + at % 64 * 64 + column];
+      want += product, size += fabs(product);
+    }
+    if (fabs(sum->values[0] - want) > 1e-5 * size) fail_msg("%d warps: %g, not %g", warps, sum->values[0], want);
+    dot_free(&c);
+  }
+}
+
 typedef struct Early {
   int loads;
   bool multiplied;
@@ -759,6 +802,7 @@ int main(void) {
       cmocka_unit_test(raised_dots_wait_for_their_tiles),
       cmocka_unit_test(a_loop_that_adds_to_memory),
       cmocka_unit_test(no_loop_waits_for_rows),
+      cmocka_unit_test(counts_of_those_that_compute),
       cmocka_unit_test(tiles_after_a_short_loop),
       cmocka_unit_test(rows_come_with_tiles),
       cmocka_unit_test(arrays_that_must_be_apart),
