@@ -4,9 +4,10 @@
  * what NEREID_CC says, the processor. Which compiler made it (its file's path, size and time) stands in it: where
  * another one is found now it is made anew; where none is found it serves as it is.
  *
- * NEREID_CC is a command: the words up to the first that begins with '-' come first, then our flags, then its options,
- * so that they win. -march=native is left out when an option says -march= or -mcpu=, and for a compiler that does not
- * take it, which is tried once and kept in the cache.
+ * NEREID_CC is a command, in words as a shell splits them (quotes and backslashes, nothing else): those up to the first
+ * that begins with '-' come first, then our flags, then its options, so that they win. -march=native is left out when
+ * an option says -march= or -mcpu=, and for a compiler that does not take it, which is tried once and kept in the
+ * cache.
  *
  * A kernel's text begins with all support headers, which a compiler would read for longer than it works on the kernel.
  * They are preprocessed once and kept in the cache; a kernel is compiled after those declarations of them that it uses
@@ -65,6 +66,22 @@ static void add_identity(Context *cx, Buf *out, const char *word) {
     buf_printf(out, "%s %lld %lld ", path, (long long)st.st_size, (long long)st.st_mtime);
 }
 
+/* The next word at *at, or NULL: quotes and backslashes keep what stands in them together, as in a shell. */
+static char *next_word(Context *cx, const char *all, const char **at) {
+  const char *p = *at + strspn(*at, " \t\n");
+  if (!*p) return NULL;
+  char *word = arena_alloc(cx->arena, strlen(p) + 1), *out = word, quote = 0;
+  for (; *p && (quote || !strchr(" \t\n", *p)); p++) {
+    bool escapes = *p == '\\' && (quote == '"' ? p[1] && strchr("\\\"$`", p[1]) : !quote && p[1]);
+    if (escapes) *out++ = *++p;
+    else if (quote ? *p == quote : *p == '"' || *p == '\'') quote = quote ? 0 : *p;
+    else *out++ = *p;
+  }
+  if (quote) fail_cc(cx, NULL, arena_printf(cx->arena, "in NEREID_CC a quote is not closed: %s", all));
+  *out = 0, *at = p;
+  return word;
+}
+
 /* `command`: as NEREID_CC has it; NULL: what that says. */
 static Compiler find_compiler(Context *cx, const char *command) {
   static const char *const names[] = {"cc", "gcc", "clang"};
@@ -72,8 +89,7 @@ static Compiler find_compiler(Context *cx, const char *command) {
   const char *chosen = command ? command : environment_get("NEREID_CC");
   if (chosen && *chosen) {
     c.chosen = chosen;
-    char *copy = arena_strdup(cx->arena, chosen), *save = NULL;
-    for (char *w = strtok_r(copy, " \t", &save); w; w = strtok_r(NULL, " \t", &save)) {
+    for (char *w; (w = next_word(cx, c.chosen, &chosen));) {
       if (c.count == MAX_CC_WORDS)
         fail_cc(cx, NULL, arena_printf(cx->arena, "NEREID_CC has more than %d words", MAX_CC_WORDS));
       c.words[c.count++] = w;
@@ -96,7 +112,7 @@ static Compiler find_compiler(Context *cx, const char *command) {
 
 static NORETURN void fail_no_compiler(Context *cx, const Compiler *c) {
   if (c->chosen)
-    fail_cc(cx, "set NEREID_CC to a gcc or clang, or unset it",
+    fail_cc(cx, "set NEREID_CC to a gcc or clang, a path with a space in quotes, or unset it",
             arena_printf(cx->arena, "the C compiler that NEREID_CC names, `%s`, was not found", c->chosen));
   fail_cc(cx,
           "install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, the device `interp` "

@@ -267,6 +267,33 @@ static void test_options(void **state) {
   unsetenv("NEREID_CC");
 }
 
+/* A compiler in a folder whose name has spaces and quotes, as a shell would be told of it. */
+static void test_words(void **state) {
+  (void)state;
+  static const char *const ways[] = {"\"%s/a b's/our cc\" -DWANTED=4", "%s/a\\ b\\'s/our\\ cc '-DWANTED=4'",
+                                     " '%s/a b'\\''s/our cc'  -D\"WANTED=4\"\t"};
+  char at[100], command[200];
+  make_compiler("");
+  snprintf(at, sizeof at, "%s/a b's", folder);
+  assert_int_equal(mkdir(at, 0700), 0);
+  snprintf(at, sizeof at, "%s/a b's/our cc", folder);
+  assert_int_equal(rename(getenv("NEREID_CC"), at), 0);
+  for (int i = 0; i < 3; i++) {
+    snprintf(command, sizeof command, ways[i], folder);
+    setenv("NEREID_CC", command, 1);
+    gives("WANTED == 4", true);
+    assert_true(runs(" -DWANTED=4 ") > i);
+  }
+  setenv("NEREID_CC", "/nowhere/a b/cc", 1);
+  fails(program(8), "a path with a space in quotes");
+  setenv("NEREID_CC", "\"gcc -O0", 1);
+  fails(program(8), "in NEREID_CC a quote is not closed: \"gcc -O0");
+  setenv("NEREID_CC", "gcc -DTEXT=\\\"x\\\" '-DEMPTY=' \"\\a\"",
+         1); /* what is no file in the end fails with the compiler */
+  fails(program(8), "\\a");
+  unsetenv("NEREID_CC");
+}
+
 /* -march=native is tried once; a compiler that does not take it does without. */
 static void test_native(void **state) {
   (void)state;
@@ -299,7 +326,11 @@ static void test_time_limit(void **state) {
   make_compiler("case \"$*\" in *-shared*) touch $TMPDIR/cc12345.s; sleep 1000;; esac");
   setenv("NEREID_COMPILER_SECONDS", "0.3", 1);
   fails(program(1), "our-cc was stopped after 0.3 seconds");
+  make_compiler("case \"$*\" in *-shared*) exec yes;; esac"); /* says without end */
+  fails(program(1), "our-cc was stopped after 0.3 seconds");
   unsetenv("NEREID_COMPILER_SECONDS");
+  make_compiler("case \"$*\" in *-shared*) yes | head -c 3000000; exit 1;; esac");
+  fails(program(1), "our-cc failed on the kernel's C text with status 1:\ny\ny\n");
   assert_int_equal(count_temporary(), 0); /* with what the compiler left there */
   assert_int_equal(each_file(NULL), 0);
   unsetenv("NEREID_CC");
@@ -449,6 +480,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_compiler, setup, teardown),
       cmocka_unit_test_setup_teardown(test_options, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_words, setup, teardown),
       cmocka_unit_test_setup_teardown(test_native, setup, teardown),
       cmocka_unit_test_setup_teardown(test_time_limit, setup, teardown),
       cmocka_unit_test_setup_teardown(test_killed, setup, teardown),

@@ -289,6 +289,9 @@ static void test_time_limit(void **state) {
   chmod(script, 0755);
   setenv("NEREID_COMPILER_SECONDS", "0.2", 1);
   fails("one", "fake-ptxas was stopped after 0.2 seconds of the kernel's PTX");
+  assert_true(file_write_atomic(script, "#!/bin/sh\nexec yes\n", 19)); /* says without end */
+  chmod(script, 0755);
+  fails("one", "fake-ptxas was stopped after 0.2 seconds of the kernel's PTX");
   unsetenv("NEREID_COMPILER_SECONDS");
   assert_int_equal(each_file(NULL), 0);
 }
