@@ -37,6 +37,8 @@ static void put_element(Buf *b, const Type *t, const void *p, bool hex) {
   else buf_printf(b, "%" PRIu64, bits);
 }
 
+enum { LINE_WORK = 64 }; /* what a line takes, in operations of the launch's limit */
+
 bool run_print(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   const char *text = op->text ? op->text : "";
@@ -49,6 +51,7 @@ bool run_print(Run *run, const Node *node, int64_t n) {
     const Type *t = op->in[k]->type;
     int64_t count = type_numel(t);
     int32_t index[MAX_RANK] = {0};
+    if (!run_work(run, op, LINE_WORK * count)) return buf_destroy(&b), false;
     for (int64_t i = 0; i < count; i++) {
       b.n = 0;
       buf_printf(&b, "pid (%d, %d, %d) idx (", run->program[0], run->program[1], run->program[2]);

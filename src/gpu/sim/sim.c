@@ -378,7 +378,8 @@ static bool run_warps(SimRun *r, const SimBlock *b, const SimRegion *s, SimMask 
 }
 
 static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
-  r->left -= (int64_t)(b->count + 1) * (r->to - r->from + 32);
+  int threads = r->to - r->from;
+  r->left -= (int64_t)(b->count + 1) * (threads + 32) + b->products * threads / 128;
   if (r->left < 0 && !take_work(r, b)) return false;
   if (stack_short()) {
     r->fault->over_limit = true;

@@ -239,6 +239,17 @@ static void find_regions(Planner *p, SimBlock *s) {
   }
 }
 
+/* An mma's, wgmma's or tmem_mma's products of two elements each, of 128 threads. */
+static int64_t products_of(const LaneOp *op) {
+  int64_t k = op->kind == LK_F64 ? 8 : (int64_t)8 << lane_mma_pack(op->kind);
+  switch (op->code) {
+    case LANE_MMA: return 4 * 16 * 8 * k;
+    case LANE_WGMMA: return 64 * 2 * (int64_t)op->out_count * k;
+    case LANE_TMEM_MMA: return op->rows * op->columns * k;
+    default: return 0;
+  }
+}
+
 static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *types) {
   stack_guard();
   SimBlock *s = NEW(p->arena, SimBlock);
@@ -250,6 +261,7 @@ static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *
   for (int i = 0; i < block->arg_count; i++) s->args[i] = p->place[block->args[i]->id];
   for (const LaneOp *op = block->first; op; op = op->next) {
     plan_op(p, &s->ops[s->count], op, types);
+    s->products += products_of(op);
     if (!is_constant(op) && !is_idle(p, op)) s->count++;
     else s->ops[s->count] = (SimOp){0};
     if (lane_info[op->code].effect != LE_TERMINATOR) continue;

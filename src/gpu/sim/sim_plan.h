@@ -32,7 +32,8 @@ typedef struct SimRegion {
 
 struct SimBlock {
   const LaneBlock *block;
-  int count; /* without what ends it */
+  int count;        /* without what ends it */
+  int64_t products; /* of two elements each, of 128 threads */
   SimOp *ops;
   VEC(SimRegion) regions;
   uint32_t *args;

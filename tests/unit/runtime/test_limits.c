@@ -30,7 +30,7 @@ static const char head[] = "@triton.jit\ndef k(out, n):\n";
 typedef struct Try {
   const char *source, *device, *stage, *target; /* stage: of nereid_inspect, else a launch on device */
   nereid_limits limits;
-  int n;
+  int n, warps; /* warps 0: one */
   nereid_status status;
   char message[400];
   float out[64];
@@ -43,7 +43,7 @@ static void *attempt(void *arg) {
   nereid_error *error = NULL;
   nereid_module *m = NULL;
   nereid_device *d = NULL;
-  nereid_options o = {.limits = t->limits, .num_warps = 1, .print = print_nothing};
+  nereid_options o = {.limits = t->limits, .num_warps = t->warps ? t->warps : 1, .print = print_nothing};
   char *shown = NULL;
   void *out = NULL;
   t->status = nereid_module_load_string("hostile.py", t->source, &m, &error);
@@ -203,6 +203,32 @@ static void test_messages(void **state) {
   if (!strstr(t.message, "hostile.py:7:7: error: the launch takes more than 1000000 operations"))
     fail_msg("%s", t.message);
   t.n = 3;
+  attempt(&t);
+  assert_int_equal(t.status, NEREID_OK);
+
+  /* On sim a dot is as much work as its products of two elements: of 20 such as these, 5,242,880. */
+  static const char dots[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(out, n):\n"
+                             "  r = tl.arange(0, 64)\n  a = (r[:, None] + r[None, :]).to(tl.float16)\n"
+                             "  acc = tl.zeros([64, 64], tl.float32)\n"
+                             "  for i in range(0, n):\n    acc = tl.dot(a, a, acc)\n  tl.store(out, tl.sum(acc))\n";
+  static const char *const multiply[] = {"sim:sm_80", "sim:sm_90a", "sim:sm_100a"};
+  for (int i = 0; i < 3; i++) {
+    t = (Try){.source = dots, .device = multiply[i], .n = 20, .warps = 4, .limits.operations = 4000000};
+    attempt(&t);
+    if (t.status != NEREID_OVER_LIMIT) fail_msg("%s: %d %s", multiply[i], t.status, t.message);
+    assert_non_null(strstr(t.message, "operations"));
+    t.limits.operations = 40000000;
+    attempt(&t);
+    if (t.status) fail_msg("%s: %s", multiply[i], t.message);
+  }
+
+  /* So is a line that is printed: of 20 times 64 lines, 81,920. */
+  static const char prints[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(out, n):\n"
+                               "  for i in range(0, n):\n    tl.device_print('x', tl.arange(0, 64) + i)\n";
+  t = (Try){.source = prints, .device = "interp", .n = 20, .limits.operations = 40000};
+  attempt(&t);
+  if (t.status != NEREID_OVER_LIMIT) fail_msg("prints: %d %s", t.status, t.message);
+  t.limits.operations = 400000;
   attempt(&t);
   assert_int_equal(t.status, NEREID_OK);
 
