@@ -461,9 +461,9 @@ typedef struct nereid_limits {
   /* of a compilation: expressions evaluated, loop iterations unrolled, operations built and looked at: 4 * 10^8, some
    * ten seconds */
   int64_t steps;
-  /* of a launch on `interp` and `sim`: elements that its operations compute, and 64 for each operation: 2^40, more than
-   * a quarter of an hour. On `cpu`, too: 2^20 for every 20 us in which all its programs wait for each other; 2^40 are
-   * gone after a minute or two */
+  /* of a launch on `interp` and `sim`: elements that its operations compute (on `sim` a dot's products), and 64 for
+   * each operation: 2^40, more than a quarter of an hour. On `cpu`, too: 2^20 for every 20 us in which all its programs
+   * wait for each other; 2^40 are gone after a minute or two */
   int64_t operations;
   int64_t file_bytes; /* of a source file, an imported one too: 64 MiB */
   uint64_t reserved[4];
@@ -1487,6 +1487,11 @@ NEREID_API const char *nereid_step_value_name(nereid_step *s, int i);
 NEREID_API int nereid_step_line(nereid_step *s, int line);
 NEREID_API char *nereid_step_value_text(nereid_step *s, int i,
                                         int max_elements); /* "f32[4,8] [[0.1, ...], ...]"; free() it */
+/* The same of what may stand in a kernel, over the values known so far and `count` numbers as constexprs: "x * 2",
+ * "tl.sum(x)"; around it, as NumPy does, elements and slices: "x[3]", "(x - y)[0, 1:4]". Names of triton.language need
+ * no prefix. Pointers are not taken. */
+NEREID_API nereid_status nereid_step_eval(nereid_step *s, const char *expression, int count, const char *const *names,
+                                          const double *values, int max_elements, char **text, nereid_error **error);
 
 #ifdef __cplusplus
 }

@@ -250,7 +250,24 @@ static void breakpoint(Walk *w, nereid_step *s, const char *text) {
   }
 }
 
-/* A value by its name, or an expression over the scalars and the launch's numbers. */
+/* Whether the expression names a tensor that is known. */
+static bool has_tensor(nereid_step *s, const char *text) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  for (size_t n; *(text += strcspn(text, letters)); text += n) {
+    n = strspn(text, letters);
+    for (int i = nereid_step_value_count(s) - 1; i >= 0; i--) {
+      const char *name = nereid_step_value_name(s, i);
+      if (strlen(name) != n || memcmp(name, text, n)) continue;
+      char *value = nereid_step_value_text(s, i, 2);
+      bool is_tensor = value && strchr(value, '[');
+      free(value);
+      if (is_tensor) return true;
+    }
+  }
+  return false;
+}
+
+/* A value by its name, an expression over the scalars and the launch's numbers, or one over tensors. */
 static void print_expression(const Walk *w, nereid_step *s, const char *text) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
   int n = nereid_step_value_count(s), known = 0;
@@ -270,11 +287,16 @@ static void print_expression(const Walk *w, nereid_step *s, const char *text) {
     free(value);
   }
   int64_t result;
+  char *shown = NULL;
   nereid_error *err = NULL;
   if (!names || !values) printf("out of memory\n");
-  else if (nereid_eval(text, known, names, values, &result, &err)) printf("%s\n", nereid_error_message(err));
+  else if (has_tensor(s, text)) {
+    if (nereid_step_eval(s, text, known, names, values, 64, &shown, &err)) printf("%s\n", nereid_error_message(err));
+    else printf("%s = %s\n", text, shown);
+  } else if (nereid_eval(text, known, names, values, &result, &err)) printf("%s\n", nereid_error_message(err));
   else printf("%s = %lld\n", text, (long long)result);
   nereid_error_free(err);
+  free(shown);
   free(names);
   free(values);
 }

@@ -619,6 +619,18 @@ static bool walk(void *arg, nereid_step *s, const char *file, int line, const in
                nereid_step_value_name(s, i), text);
       free(text);
     }
+  static const char *const asked[] = {"i + K", "tl.sum(a)", "(a * n)[-2:]", "a[20]", "pointers"};
+  static const double k = 7;
+  for (int i = 0; i < 5 && line == 10; i++) {
+    char *text = NULL;
+    nereid_error *why = NULL;
+    nereid_status status = nereid_step_eval(s, asked[i], 1, (const char *const[]){"K"}, &k, 4, &text, &why);
+    assert_int_equal(status != NEREID_OK, text == NULL);
+    snprintf(w->values + strlen(w->values), sizeof w->values - strlen(w->values), "%s: %s\n", asked[i],
+             text ? text : nereid_error_message(why));
+    free(text);
+    nereid_error_free(why);
+  }
   return w->count != w->stop_after;
 }
 
@@ -638,6 +650,11 @@ static void test_step(void **state) {
   assert_int_equal(w.lines[0], 7);
   assert_non_null(strstr(w.values, "i = i32[16] [0, 1, ..., 14, 15]\n"));
   assert_non_null(strstr(w.values, "a = f32[16] [0.0, 0.25, ..., 3.5, 3.75]\n"));
+  assert_non_null(strstr(w.values, "i + K: i32[16] [7, 8, ..., 21, 22]\n"));
+  assert_non_null(strstr(w.values, "tl.sum(a): f32 30.0\n"));
+  assert_non_null(strstr(w.values, "(a * n)[-2:]: f32[2] [70.0, 75.0]\n"));
+  assert_non_null(strstr(w.values, "a[20]: dimension 0 has 16 elements, not 20\n"));
+  assert_non_null(strstr(w.values, "pointers: pointers is not defined\n"));
   assert_non_null(strstr(w.values, "b = f32[16] [1.0, 1.0, ..., 1.0, 1.0]\n"));
   w = (Walk){.stop_after = 2};
   assert_ok(nereid_launch_stepped(d, m, "add", (int64_t[]){2, 1, 1}, args, 5, &options, walk, &w, &error));
