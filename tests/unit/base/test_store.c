@@ -164,6 +164,16 @@ static void test_files(void **state) {
   assert_false(has("a", "one"));
 }
 
+static void swap_for_ever(void) {
+  for (int i = 0;; i++) {
+    unlink(in_folder("next"));
+    if (i % 3 == 2) symlink("../evil", in_folder("next"));
+    else link(in_folder(i % 3 ? "evil" : "good"), in_folder("next"));
+    rename(in_folder("next"), in_folder("cpu/a"));
+    unlink(in_folder("next")); /* rename leaves it where both are one file */
+  }
+}
+
 /* Another process swaps an entry for one that others may write, and for a link, again and again: whatever was checked
  * is what is read, so the other content is never found. */
 static void test_swapped(void **state) {
@@ -173,13 +183,7 @@ static void test_swapped(void **state) {
   keep("a", "good");
   assert_int_equal(link(in_folder("cpu/a"), in_folder("good")), 0);
   pid_t child = fork();
-  for (int i = 0; child == 0; i++) {
-    unlink(in_folder("next"));
-    if (i % 3 == 2) symlink("../evil", in_folder("next"));
-    else link(in_folder(i % 3 ? "evil" : "good"), in_folder("next"));
-    rename(in_folder("next"), in_folder("cpu/a"));
-    unlink(in_folder("next")); /* rename leaves it where both are one file */
-  }
+  if (!child) swap_for_ever();
   int good = 0, others = 0;
   for (int i = 0; i < 20000; i++) {
     Buf b = {0};

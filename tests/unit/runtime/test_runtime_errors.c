@@ -382,7 +382,7 @@ static int wrong_compiler(void) {
   setenv("NEREID_CACHE_DIR", path_in("empty"), 1);
   setenv("NEREID_CC", "no-such-cc -O2", 1);
   return launch_add("error: the C compiler that NEREID_CC names, `no-such-cc -O2`, was not found\n  hint: set "
-                    "NEREID_CC to a gcc or clang, or unset it\n");
+                    "NEREID_CC to a gcc or clang, a path with a space in quotes, or unset it\n");
 }
 
 static int fresh_cache(void) { return setenv("NEREID_CACHE_DIR", path_in("cache"), 1), launch_add(NULL); }
