@@ -76,10 +76,11 @@ typedef struct AsyncLoads {
   bool tmem; /* they add to tensor memory, of which so many columns */
   int64_t columns;
   int slots, distance;
-  bool all;      /* tiles come before the loop: it has no more iterations than slots */
-  bool meets;    /* dots are in flight, and have no slot to spare: threads meet before they copy */
-  Builder b;     /* where copies are made */
-  Value *exists; /* whether there is the iteration that they are for */
+  bool all;       /* tiles come before the loop: it has no more iterations than slots */
+  bool late_maps; /* tiles come by tensor maps only where threads cannot copy them */
+  bool meets;     /* dots are in flight, and have no slot to spare: threads meet before they copy */
+  Builder b;      /* where copies are made */
+  Value *exists;  /* whether there is the iteration that they are for */
   Map *known;
 } AsyncLoads;
 
@@ -257,7 +258,7 @@ static bool can_address(AsyncLoads *p, const Op *load) {
 
 /* Whether tiles had better not come by tensor maps: single warps read them, so that a fence stands in each iteration,
  * which waits for what else the loop loads to registers. */
-static bool waits_at_fences(const AsyncLoads *p) {
+static bool copies_before_maps(const AsyncLoads *p) {
   bool loads = false;
   for (const Op *op = p->body->first; op; op = op->next) {
     if (op->code == OP_DOT && layout_takes_wgmma(op, p->f->num_warps)) return false;
@@ -273,12 +274,11 @@ static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   const Type *t = op->out[0]->type;
   if (t->rank != 2 || t->shape[0] < 16 || t->shape[1] < 16) return false;
   *out = (Ring){.load = op, .bytes = type_numel(t) * type_elem_bytes(t)};
-  bool late = waits_at_fences(p);
-  if (!late && take_box(p, op, out)) return true;
+  if (!p->late_maps && take_box(p, op, out)) return true;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
   int vector = access_vector(ptr, mask, l, 16, &out->inner);
   if (vector * type_elem_bytes(t) >= 4 && goes_to_dots(p, op->out[0], out->inner) && can_address(p, op)) return true;
-  return late && take_box(p, op, out);
+  return p->late_maps && take_box(p, op, out);
 }
 
 /* A tile that goes through arithmetic before a product takes it, or beside one: each thread copies what it reads. */
@@ -758,6 +758,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   if (stages < 2 || holds_loop(p.body) || !disjoint_stores(f, p.body, &p.stores)) return;
   if (wide && !(value_is_const(loop->in[2], &step) && step > -(1 << 30) && step < 1 << 30)) return;
   p.needed = NEW_N(f->cx->arena, int, loop->out_count + 1);
+  p.late_maps = copies_before_maps(&p);
   for (Op *op = p.body->first; op && p.ring_count < MAX_RINGS; op = op->next)
     if (is_wanted(&p, op, &p.rings[p.ring_count])) p.ring_count++;
   p.tmem = gpu_has_tcgen05(o);

@@ -164,7 +164,6 @@ static int left_in_flight(Lower *l, const Op *wait) {
   while (left > 0) {
     op = op->prev ? op->prev : around ? wait->block->last : NULL;
     if (!op || op == wait) break;
-    if (!op->prev && op == wait->block->first) around = false;
     if (op->code != OP_DOT || !op->async) continue;
     n -= !is_pending(l, op);
     left--;
