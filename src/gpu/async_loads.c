@@ -397,8 +397,19 @@ static bool has_map(const AsyncLoads *p) {
 
 typedef struct Beside {
   const AsyncLoads *p;
-  int64_t bytes;
+  int64_t bytes, rings;
+  bool specialized;
 } Beside;
+
+/* Rings that other warps fill are there all the time. */
+static void find_rings(Op *op, void *arg) {
+  Beside *b = arg;
+  b->specialized |= op->code == OP_RING_EMPTY;
+  if (op->code != OP_RING) return;
+  int64_t bytes = op->slots * type_elem_bytes(&(Type){.dtype = op->out[0]->type->dtype});
+  for (int i = 0; i < op->dim_count; i++) bytes *= op->dims[i];
+  b->rings += bytes;
+}
 
 static void find_beside(Op *op, void *arg) {
   Beside *b = arg;
@@ -406,15 +417,21 @@ static void find_beside(Op *op, void *arg) {
   if (op->code != OP_DOT) return;
   as[0] = as[1] = op->out[0]->type->dtype;
   layout_takes_mma(op, b->p->o->target->sm >= 89, b->p->f->num_warps, as);
-  for (int k = 0; k < 2; k++)
-    if (!is_in_ring(b->p, op->in[k])) b->bytes += type_numel(op->in[k]->type) * dtype_bytes(as[k]);
+  for (int k = 0; k < 2; k++) {
+    const Op *def = loop_untransposed(op->in[k])->def;
+    bool counted = is_in_ring(b->p, op->in[k]) || (b->specialized && def && def->code == OP_RING_READ);
+    if (!counted) b->bytes += type_numel(op->in[k]->type) * dtype_bytes(as[k]);
+  }
   if (op->precision == PRECISION_SPLIT) b->bytes += type_numel(op->in[1]->type) * dtype_bytes(as[1]);
 }
 
-/* Bytes that dots of the body, in its branches too, keep in shared memory beside the rings, and what a persistent
- * kernel stores beside those that it goes on with. */
+/* Bytes that dots of the body, in its branches too, keep in shared memory beside the rings; the rings of a specialized
+ * function; and what such a one, or a persistent kernel, stores beside those that it goes on with. */
 static int64_t other_bytes(const AsyncLoads *p) {
-  Beside beside = {p, has_map(p) && p->f->persistent ? ring_stored_bytes(p->f, p->o) : 0};
+  Beside beside = {.p = p};
+  tile_walk(p->f->body, find_rings, &beside);
+  bool stays = beside.specialized || (has_map(p) && p->f->persistent);
+  beside.bytes = (beside.specialized ? beside.rings : 0) + (stays ? ring_stored_bytes(p->f, p->o) : 0);
   tile_walk(p->body, find_beside, &beside);
   return beside.bytes;
 }

@@ -170,6 +170,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   for (Op *op = p.body->first; op; op = op->next) {
     if (op->code == OP_RING_WAIT && !p.wait) p.wait = op;
     if (op->code == OP_FOR || op->code == OP_WHILE) return;
+    if (op->code == OP_RING_FREE) return; /* gpu/specialize.c has decided, and what it waits for goes by places */
     if (op->code == OP_DOT) last_dot = op;
   }
   if (!p.wait || p.wait->pending < 1) return; /* tiles of the next iteration are not there in time */

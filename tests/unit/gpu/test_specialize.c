@@ -702,6 +702,80 @@ static void corners_before_arrays(void **state) {
   }
 }
 
+/* ---- attention with a tile that is added to the scores ------------------------------------------------------------ */
+
+static const char biased[] =
+    HEAD "@triton.jit\ndef k(q_ptr, k_ptr, v_ptr, bias_ptr, out_ptr, keys, scale, D: tl.constexpr, M: tl.constexpr, "
+         "N: tl.constexpr):\n"
+         "    m = tl.program_id(0) * M + tl.arange(0, M)\n    d = tl.arange(0, D)[None, :]\n"
+         "    q = tl.load(q_ptr + m[:, None] * D + d)\n"
+         "    most = tl.full([M], -float('inf'), tl.float32)\n    total = tl.zeros([M], tl.float32)\n"
+         "    acc = tl.zeros([M, D], tl.float32)\n"
+         "    for i in range(0, keys, N):\n"
+         "        n = i + tl.arange(0, N)\n"
+         "        key = tl.load(k_ptr + n[:, None] * D + d)\n"
+         "        s = tl.dot(q, key.T) * scale + tl.load(bias_ptr + m[:, None] * keys + n[None, :])\n"
+         "        now = tl.maximum(most, tl.max(s, 1))\n"
+         "        p = tl.exp(s - now[:, None])\n        was = tl.exp(most - now)\n"
+         "        total = total * was + tl.sum(p, 1)\n"
+         "        acc = tl.dot(p.to(tl.float16), tl.load(v_ptr + n[:, None] * D + d), acc * was[:, None])\n"
+         "        most = now\n"
+         "    tl.store(out_ptr + m[:, None] * D + d, acc / total[:, None])\n";
+
+static DotCase biased_case(int stages, int keys, int d, int m, int n) {
+  DotCase c = dot_case(biased, "sm_90a", 8, stages);
+  c.specialize = true, c.blocks = 1;
+  for (int i = 0; i < 3; i++) dot_array(&c, DT_F16, (int64_t)(i ? keys : m) * d);
+  dot_array(&c, DT_F16, (int64_t)m * keys), dot_array(&c, DT_F32, (int64_t)m * d);
+  dot_int(&c, keys), dot_float(&c, softmax_scale), dot_const(&c, d), dot_const(&c, m), dot_const(&c, n);
+  return c;
+}
+
+static void check_biased(const DotCase *c, int keys, int d, int m) {
+  double *p = calloc((size_t)keys, sizeof *p);
+  for (int row = 0; row < m; row++) {
+    double most = -INFINITY, sum = 0;
+    for (int j = 0; j < keys; j++) {
+      p[j] = c->args[3].values[(int64_t)row * keys + j];
+      for (int h = 0; h < d; h++) p[j] += softmax_scale * c->args[0].values[row * d + h] * c->args[1].values[j * d + h];
+      most = fmax(most, p[j]);
+    }
+    for (int j = 0; j < keys; j++) sum += p[j] = exp(p[j] - most);
+    for (int h = 0; h < d; h++) {
+      double want = 0, scale = 0, got = c->args[4].values[row * d + h];
+      for (int j = 0; j < keys; j++) {
+        double v = c->args[2].values[j * d + h];
+        want += p[j] / sum * v, scale += p[j] / sum * fabs(v);
+      }
+      if (!(fabs(got - want) <= 0x1p-9 * scale + 0x1p-20))
+        fail_msg("row %d, column %d is %g, not %g", row, h, got, want);
+    }
+  }
+  free(p);
+}
+
+/* The tile comes by the threads' own copies, where the rings that other warps fill leave room for it: two and three
+ * iterations ahead, and with rings for all of shared memory. */
+static void attention_with_a_bias(void **state) {
+  enum { KEYS = 32 * 5, D = 64, M = 256, N = 32 };
+  for (int stages = 2; stages <= 4; stages++) {
+    DotCase c = biased_case(stages, KEYS, D, M, N);
+    LaneSimFault fault;
+    dot_compile(&c);
+    assert_true(is_specialized(&c));
+    if (!dot_simulate(&c, stages, &fault)) fail_msg("%d stages: %s", stages, fault.message);
+    dot_read_back(&c.args[4]);
+    check_biased(&c, KEYS, D, M);
+    dot_free(&c);
+    for (int big = 0; big < 2; big++) {
+      DotCase large = biased_case(stages, 256, 128, 128, big ? 128 : 64);
+      dot_compile(&large);
+      assert_true(is_specialized(&large));
+      dot_free(&large);
+    }
+  }
+}
+
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 typedef struct Opening {
@@ -791,6 +865,7 @@ int main(void) {
       cmocka_unit_test(refused),
       cmocka_unit_test(of_its_own_accord),
       cmocka_unit_test(attention),
+      cmocka_unit_test(attention_with_a_bias),
       cmocka_unit_test(results),
       cmocka_unit_test(corners_before_arrays),
       cmocka_unit_test(the_copier_begins_at_once),
