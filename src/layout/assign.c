@@ -37,10 +37,24 @@ static void hold(Chooser *c, Node *n, Value *v, const Layout *l) {
 }
 
 static Value *made_in(Chooser *c, Value *v, const Layout *l);
+static Value *held_in(Chooser *c, Value *v, const Layout *l, Op *op);
+static bool is_node(const Chooser *c, const Value *v);
+static Op *ancestor_in(Op *op, const Block *block);
 
-/* Operand k of a cheap operation whose result is to have layout l. */
-static Value *cheap_operand(Chooser *c, const Op *op, int k, Value *x, const Layout *l) {
-  return is_tensor(x) ? made_in(c, x, layout_backward(c->cx, op, k, l)) : x;
+/* Operand k of a cheap operation whose result is to have layout l. Where it is no cheap value, it is converted before
+ * `op`, or earlier: who asked for that first may stand behind. */
+static Value *cheap_operand(Chooser *c, Op *op, int k, Value *x, const Layout *l) {
+  if (!is_tensor(x)) return x;
+  const Layout *of = layout_backward(c->cx, op, k, l);
+  if (!is_node(c, x)) return made_in(c, x, of);
+  Value *held = held_in(c, x, of, op);
+  Op *place = ancestor_in(op, value_block(x));
+  for (Op *later = place; later && held != x; later = later->next)
+    if (later == held->def) {
+      op_move_before(later, place);
+      break;
+    }
+  return held;
 }
 
 /* A cheap value in layout l. Its depth of recursion is bounded by the work that a cheap value may be, but for

@@ -52,15 +52,27 @@ static bool may_be_cheap(const Op *op) {
   }
 }
 
+/* Of a row of indices, addresses or conditions that a kernel computes, loads included: what is broadcast of it is made
+ * anew from the row, which is converted. So copies, loads and stores that share addresses have each their own layout.
+ */
+enum { FEWER = 8 };
+
+static bool is_of_row(const Op *op) {
+  const Type *t = op->in[0]->type;
+  return op->code == OP_BROADCAST && (t->ptr || !dtype_is_float(t->dtype)) &&
+         FEWER * type_numel(t) <= type_numel(op->out[0]->type);
+}
+
 static void weigh_value(Chooser *c, const Op *op) {
   if (op->out_count != 1 || !is_tensor(op->out[0]) || !may_be_cheap(op)) return;
   double size = (double)type_numel(op->out[0]->type), work = own_work(op);
   for (int i = 0; i < op->in_count; i++) {
     const Value *x = op->in[i];
     if (!is_tensor(x)) continue;
-    if (!c->node[x->id].cheap) return;
+    bool cheap = c->node[x->id].cheap;
+    if (!cheap && !is_of_row(op)) return;
     /* of a row that is broadcast there is less to do */
-    work += c->node[x->id].work * (double)type_numel(x->type) / size;
+    work += (cheap ? c->node[x->id].work : MOST_WORK) * (double)type_numel(x->type) / size;
   }
   Node *n = &c->node[op->out[0]->id];
   n->cheap = work <= MOST_WORK;
