@@ -152,10 +152,10 @@ typedef struct GpuOptions {
   bool persist;          /* blocks run several programs, where they can */
   bool tensor_maps;      /* a launch computes LaneFunc.plan, and passes its maps */
   bool apart;            /* and whether arrays lie apart */
-  int without;           /* bits of what is left out: gpu_without() */
+  int64_t without;       /* bits of what is left out: gpu_without() */
 } GpuOptions;
 /* options.c: of names with commas between; -1, and *wrong the first one that is none, else. */
-int gpu_without(const char *names, const char **wrong);
+int64_t gpu_without(const char *names, const char **wrong);
 extern const char *const gpu_without_names; /* all, with commas between */
 bool gpu_leaves_out(const GpuOptions *o, const char *name);
 bool gpu_has_wgmma(const GpuOptions *o);

@@ -175,6 +175,12 @@ int convert_shared_bytes(const Convert *c, int elem_bytes); /* of one pass; 0 wh
 double convert_conflicts(const Convert *c, int elem_bytes, bool write);
 /* A rough cost, in issue slots of a warp, for choosing. */
 int convert_cost(const Convert *c, int elem_bytes);
+/* Of SHARED, and of a tensor's registers to (write) or from memory where `map` (flat index -> offset in elements) puts
+ * its elements: in units of half a wavefront's time, with what accesses cost to issue. */
+int convert_time(const Convert *c, int elem_bytes);
+int place_time(const F2Map *map, const Layout *l, int elem_bytes, bool write, int squares);
+/* There, an access has 2^n registers: r, r ^ vector[0], r ^ vector[1], ...; returns n. */
+int place_vector(const F2Map *map, const Layout *l, int elem_bytes, int part_bits, uint32_t *vector);
 
 /* swizzle.c, for convert.c: fills the SHARED fields of c. */
 void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int squares, int shared_limit);

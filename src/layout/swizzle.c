@@ -247,6 +247,30 @@ static int access_time(const Side *s, const F2Map *swizzle, int vector, int elem
   return (layout_registers(s->layout) / vector) * (2 * times + 1);
 }
 
+int place_vector(const F2Map *map, const Layout *l, int elem_bytes, int part_bits, uint32_t *vector) {
+  F2Map regs = {.in_bits = l->reg_bits, .out_bits = map->out_bits};
+  uint32_t threads = 0;
+  int n = 0, low_bits = map->out_bits - part_bits;
+  for (int i = 0; i < l->reg_bits; i++) regs.column[i] = f2_apply(map, l->basis[i]);
+  for (int i = l->reg_bits; i < l->reg_bits + l->lane_bits + l->warp_bits; i++) threads |= f2_apply(map, l->basis[i]);
+  while (n < 4 && elem_bytes << n < 16 && n < low_bits && !(threads >> n & 1) && f2_solve(&regs, 1u << n, &vector[n]))
+    n++;
+  return n;
+}
+
+int place_time(const F2Map *map, const Layout *l, int elem_bytes, bool write, int squares) {
+  uint32_t vector[4];
+  Side s = side_of(l, write ? layout_copies(l) : 0);
+  return access_time(&s, map, 1 << place_vector(map, l, elem_bytes, 0, vector), elem_bytes,
+                     squares & (write ? SQUARES_WRITTEN : SQUARES_READ));
+}
+
+int convert_time(const Convert *c, int elem_bytes) {
+  Side write = side_of(c->from, layout_copies(c->from)), read = side_of(c->to, 0);
+  return access_time(&write, &c->swizzle, c->write_vector, elem_bytes, c->write_squares != NULL) +
+         access_time(&read, &c->swizzle, c->read_vector, elem_bytes, c->read_squares != NULL);
+}
+
 /* V: in registers on both sides, and no thread's vector has a part in it. */
 static Space common_vector(const Side *a, const Side *b, int most) {
   Space common = space_intersection(&a->registers, &b->registers), seen = space_sum(&a->threads, &b->threads), v = {0};

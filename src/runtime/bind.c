@@ -338,7 +338,7 @@ static nereid_status missing(const Call *c, int i, nereid_error **error) {
                    k->info.name, i + 1, k->info.param_count);
 }
 
-enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 13 * sizeof(int) };
+enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 14 * sizeof(int) };
 
 static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
@@ -435,6 +435,7 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   /* there is nothing to measure: a launch finds what was compiled */
   if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC;
   const char *wrong;
+  int64_t without = o->without ? gpu_without(o->without, &wrong) : 0;
   const int head[] = {(int)tunes,
                       atomic_load_explicit(&k->module->epoch, memory_order_acquire),
                       k->index,
@@ -444,7 +445,8 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
                       o->debug,
                       kind->lists_programs && o->programs,
                       o->instrument,
-                      o->without ? gpu_without(o->without, &wrong) : 0,
+                      (int)without,
+                      (int)(without >> 32),
                       o->persist | o->specialize << 1 | o->no_fp_fusion << 2 | o->no_sanitize_overflow << 3 |
                           o->allow_unwritten << 4,
                       o->max_registers,

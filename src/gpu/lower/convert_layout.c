@@ -137,7 +137,7 @@ typedef struct Walk {
 static Walk walk_make(Lower *l, const Place *p, const Layout *layout) {
   Walk w = {.reg_bits = layout->reg_bits};
   int low_bits = p->map.out_bits - p->part_bits, threads = layout->lane_bits + layout->warp_bits;
-  uint32_t low = low_bits >= 32 ? ~0u : (1u << low_bits) - 1, columns[F2_MAX] = {0}, all = 0;
+  uint32_t low = low_bits >= 32 ? ~0u : (1u << low_bits) - 1, columns[F2_MAX] = {0};
   for (int i = 0; i < layout->reg_bits; i++) {
     uint32_t at = f2_apply(&p->map, layout->basis[i]);
     w.reg[i] = at & low;
@@ -145,21 +145,13 @@ static Walk walk_make(Lower *l, const Place *p, const Layout *layout) {
   }
   for (int i = 0; i < threads; i++) {
     uint32_t at = f2_apply(&p->map, layout->basis[layout->reg_bits + i]);
-    all |= at & low;
     columns[i] = (at & low) << p->shift;
     w.thread_bits |= columns[i];
     w.thread_part[i] = p->part_bits ? at >> low_bits : 0;
     w.threads_differ |= w.thread_part[i] != 0;
   }
   w.thread = lower_linear(l, threads, columns, l->tid);
-  /* Registers that move by 1, 2, 4, ... elements while nothing else does. */
-  F2Map regs = {.in_bits = layout->reg_bits, .out_bits = p->map.out_bits};
-  for (int i = 0; i < layout->reg_bits; i++) regs.column[i] = f2_apply(&p->map, layout->basis[i]);
-  for (int n = 0; n < 4 && (2 << n << p->shift) <= 16 && n < low_bits && !(all >> n & 1); n++)
-    if (!f2_solve(&regs, 1u << n, &w.vector[w.vector_bits++])) {
-      w.vector_bits--;
-      break;
-    }
+  w.vector_bits = place_vector(&p->map, layout, 1 << p->shift, p->part_bits, w.vector);
   return w;
 }
 
@@ -249,6 +241,8 @@ static bool walk_group(const Walk *w, int r, int *group) {
 static bool is_moved_by_squares(const Lower *l, LaneKind kind) {
   return !l->divergent && kind != LK_PRED && kind != LK_S32 && kind != LK_U32;
 }
+
+int lower_squares_of(const Lower *l, LaneKind kind) { return is_moved_by_squares(l, kind) ? l->f->squares : 0; }
 
 /* Whether all of it goes by squares; then the walk is that of the lanes that name rows. */
 static bool walk_squares(Lower *l, const Place *p, const Layout *layout, Walk *w, SquareAccess *s) {
@@ -454,8 +448,8 @@ void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *re
   if (limit > CONVERT_SHARED_LIMIT) limit = CONVERT_SHARED_LIMIT;
   if (is_beside_rings(l) && limit > l->target->budgets->converted_parted) limit = l->target->budgets->converted_parted;
   for (int i = 0; i < n; i++) {
-    plans[i] = convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]),
-                                   is_moved_by_squares(l, kinds[i]) ? l->f->squares : 0, limit / n);
+    plans[i] =
+        convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]), lower_squares_of(l, kinds[i]), limit / n);
     if (!is_shared(plans[i])) {
       out[i] = without_memory(l, regs[i], plans[i]);
       continue;
@@ -489,5 +483,6 @@ LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const 
 
 void lower_convert_layout(Lower *l, Op *op) {
   const Value *in = op->in[0], *out = op->out[0];
+  if (lower_staged_read(l, op)) return;
   lower_set(l, out, lower_convert_kind(l, lower_get(l, in), lane_kind_of(in->type), in->layout, out->layout));
 }

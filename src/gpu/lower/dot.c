@@ -12,7 +12,8 @@
  * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes
  * no registers in it; another loop after finds it there. One that two products share, one after the other, is written
  * once, too, and on tensor cores, or where registers are short (Lower.register_limited), also one that a later product
- * of the block takes. A tensor and its transpose count as one.
+ * of the block takes. A tensor and its transpose count as one. What other threads want, too (to store it, say), they
+ * read as the product does, where that takes no longer than a way of its own: it is written once, and all meet once.
  */
 #include "gpu/lower/dot.h"
 
@@ -383,11 +384,13 @@ static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   return !there;
 }
 
-/* Whether a product after this one in its block takes the same tensor, in whatever way. */
-static bool is_used_after(const Op *from, const Value *v) {
-  for (const Op *op = from->next; op; op = op->next)
+/* Whether a product after this one in its block takes the same tensor, in whatever way, or other threads want it. */
+static bool is_used_after(const Lower *l, const Op *from, const Value *v) {
+  for (const Op *op = from->next; op; op = op->next) {
+    if (op->code == OP_CONVERT_LAYOUT && l->staged_reads && op->in[0] == v) return true;
     for (int k = 0; k < 2 && op->code == OP_DOT; k++)
       if (untransposed(op->in[k]) == v) return true;
+  }
   return false;
 }
 
@@ -401,8 +404,8 @@ static void remember(Lower *l, const Dot *d) {
     *p = (StagedOperand){op, k, image_of(d, op->in[k], &o->place.map), o->place, NULL, op->block};
     l->last_staged[k] = p;
     int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
-    bool reused =
-        d->mma ? is_used_after(op, p->image.value) : l->register_limited && lower_product_uses(op->next, op->in[k]) > 0;
+    bool reused = d->mma ? is_used_after(l, op, p->image.value)
+                         : l->register_limited && lower_product_uses(op->next, op->in[k]) > 0;
     if (!reused || l->kept_bytes + bytes > l->target->shared_bytes / l->target->budgets->staged_share) continue;
     l->kept_bytes += bytes;
     keep_staged(l, p);
@@ -446,6 +449,62 @@ static void stage_next(Lower *l, const Op *op) {
   for (const Op *after = op->next; after; after = after->next)
     for (int k = 0; k < 2 && after->code == OP_DOT; k++)
       if (!stage_early(l, op, after, k)) return;
+}
+
+/* ---- tiles that products take, and other threads ------------------------------------------------------------------ */
+
+/* Of v as it is, whole. */
+static const StagedOperand *staged_as_is(const Lower *l, const Block *block, const Value *v) {
+  for (const StagedOperand *p = l->staged; p; p = p->next) {
+    if (p->image.value != v || p->image.kind != lane_kind_of(v->type) || p->image.rounded) continue;
+    for (const Block *b = block; b; b = b->parent ? b->parent->block : NULL)
+      if (b == p->block) return p;
+  }
+  return NULL;
+}
+
+/* Whether reading it there takes no longer than what the conversion would write and read by itself. */
+static bool is_read_fast(Lower *l, const Op *op, const F2Map *map) {
+  const Value *v = op->in[0], *out = op->out[0];
+  LaneKind kind = lane_kind_of(v->type);
+  int bytes = 1 << lower_kind_shift(kind), squares = lower_squares_of(l, kind);
+  const Convert *plan = convert_plan(l->cx, v->layout, out->layout, bytes, squares);
+  return plan->kind == CONVERT_SHARED &&
+         place_time(map, out->layout, bytes, false, squares) <= convert_time(plan, bytes);
+}
+
+/* A product after `op` in its block that takes v as it is from shared memory: v is written there now, with what else
+ * the next products take. */
+static bool stage_for_product(Lower *l, const Op *op) {
+  const Value *v = op->in[0];
+  for (const Op *after = op->next; after; after = after->next)
+    for (int k = 0; k < 2 && after->code == OP_DOT; k++) {
+      if (after->in[k] != v || staged_for(l, after, k)) continue;
+      Dot d = dot_make(l, after);
+      DotOperand o = {0};
+      F2Map map = describe(&d, &o, k == 0);
+      if (in_registers(l, &d, k) || d.kind != lane_kind_of(v->type) || is_rounded(&d) || v != untransposed(v) ||
+          !is_read_fast(l, op, &map) || !stage_early(l, op, after, k) || !staged_as_is(l, op->block, v))
+        continue;
+      stage_next(l, op);
+      lower_meet(l);
+      return true;
+    }
+  return false;
+}
+
+bool lower_staged_read(Lower *l, const Op *op) {
+  const Value *v = op->in[0], *out = op->out[0];
+  if (!l->staged_reads || l->divergent) return false;
+  const StagedOperand *p = staged_as_is(l, op->block, v);
+  if (p ? !is_read_fast(l, op, &p->image.map) : !stage_for_product(l, op)) return false;
+  p = staged_as_is(l, op->block, v);
+  Place place = p->place;
+  place.map = p->image.map;
+  LaneValue **regs = lower_array(l, layout_registers(out->layout));
+  lower_place_read(l, &place, regs, out->layout, 0);
+  lower_set(l, out, regs);
+  return true;
 }
 
 /* ---- in pieces, by warpgroups ------------------------------------------------------------------------------------ */

@@ -49,6 +49,11 @@ void lower_squares_store(Lower *l, const SquareAccess *s, LaneKind kind, LaneVal
 void lower_squares_load(Lower *l, const SquareAccess *s, LaneKind kind, LaneValue *address, int64_t imm, int buffer,
                         LaneValue **values);
 
+/* What of this kind goes by squares (Func.squares). */
+int lower_squares_of(const Lower *l, LaneKind kind);
+/* lower/dot.c: convert_layout of what a product finds in shared memory, or will. False: nothing was done. */
+bool lower_staged_read(Lower *l, const Op *op);
+
 int lower_kind_shift(LaneKind kind); /* log2 of its bytes in shared memory */
 LaneType lower_kind_type(LaneKind kind);
 

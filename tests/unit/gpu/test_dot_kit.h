@@ -37,8 +37,8 @@ typedef struct DotCase {
   int warps, stages, ctas; /* ctas: 0: one */
   int32_t grid[3];
   bool no_wgmma, persist, specialize;
-  int64_t blocks; /* of a persistent kernel */
-  int without;    /* bits of gpu_without() */
+  int64_t blocks;  /* of a persistent kernel */
+  int64_t without; /* bits of gpu_without() */
   DotArg args[DOT_ARGS];
   int arg_count;
   Context *cx;

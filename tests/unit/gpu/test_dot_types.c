@@ -101,7 +101,7 @@ typedef struct Errors {
 static Errors errors_of(const char *target, int precision, int M, int N, const char *left_out) {
   enum { K = 512 };
   const char *wrong;
-  int without = gpu_without(left_out, &wrong);
+  int64_t without = gpu_without(left_out, &wrong);
   bool wgmma = M * N == 128 * 64 && !without && !strcmp(target, "sm_90a");
   DotCase c = dot_case(text, target, 4, 3);
   DotArg *in[] = {dot_array(&c, DT_F32, M * K), dot_array(&c, DT_F32, N * K)};
@@ -323,7 +323,7 @@ static void fences_for_warpgroups_alone(void **state) {
   }
 }
 
-static int chain_of(int kind, int without) {
+static int chain_of(int kind, int64_t without) {
   DotCase c = dot_case(chains, "sm_90a", 4, 3);
   dot_array(&c, DT_F32, 256), dot_array(&c, DT_F32, 256);
   dot_int(&c, 4), dot_const(&c, kind);

@@ -583,7 +583,7 @@ typedef struct Result {
 
 static void count_box(LaneOp *op, void *arg) { *(int *)arg += op->code == LANE_TENSOR_STORE; }
 
-static void check_result(const Result *r, int without) {
+static void check_result(const Result *r, int64_t without) {
   const Product *p = &r->p;
   DotCase c = product_case(p, "matmul");
   int64_t strides[] = {r->across ? 1 : r->pitch, r->across ? r->pitch : 1};
