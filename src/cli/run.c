@@ -540,7 +540,7 @@ const Verb verb_run = {
     "                 dots_together prefetch sink_masks late_scales late_sums skip_masks wgmma tensor_cores\n"
     "                 heavy_first persist specialize tensor_maps turn_dots loads_ahead apart tcgen05 tensor_stores\n"
     "                 own_rings row_rings dots_in_flight clusters grid_wait short_sums split_dots\n"
-    "                 turned_operands staged_reads late_stores late_loads late_copies\n"
+    "                 turned_operands staged_reads late_stores late_loads late_copies lockstep\n"
     "  --persist      sim, cuda: a block runs several programs, as many blocks as the GPU runs at once\n"
     "  --specialize   sim, cuda: warps of their own copy tiles for those that multiply\n"
     "  --program X[,Y[,Z]]  run only this program\n"

@@ -188,6 +188,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
              .table = table,
              .fp8 = o->target->sm >= 89,
              .short_sums = !gpu_leaves_out(o, "short_sums"),
+             .lockstep = !gpu_leaves_out(o, "lockstep"),
              .staged_reads = !gpu_leaves_out(o, "staged_reads"),
              .register_limited = register_limited};
   l.out = lane_func_create(f->cx, f->name);

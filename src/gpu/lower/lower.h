@@ -31,6 +31,7 @@ struct Lower {
   const LowerFn *table; /* by OpCode */
   bool wgmma;           /* some products may be those of warpgroups */
   bool fp8;             /* tensor cores take it */
+  bool lockstep;        /* rings that go together share their mbarriers (lower/lockstep.c) */
   bool staged_reads;    /* threads read tiles where products find them (lower/dot.c) */
   bool short_sums;      /* products of f32 are sums of short sums */
   LaneFunc *out;

@@ -10,7 +10,10 @@ typedef struct LowerRing {
   bool tensor; /* tensor maps bring its tiles */
   int bars;    /* of those: the buffer of its mbarriers, two a slot: full, empty */
   int cluster; /* so many blocks may share its tiles; 0: none */
-  int own;     /* threads read what they copied, so many elements at a time; 0: they do not */
+  /* of the rings that share their mbarriers, the first and (of the first) the last, and how many they are */
+  struct LowerRing *first, *last;
+  int sharers;
+  int own; /* threads read what they copied, so many elements at a time; 0: they do not */
 } LowerRing;
 
 LaneValue *lower_slot_begin(Lower *l, const LowerRing *r, const Value *slot); /* bytes */
@@ -18,6 +21,8 @@ LaneValue *lower_slot_begin(Lower *l, const LowerRing *r, const Value *slot); /*
  * one (lower/mma.c). */
 F2Map lower_tile_map(const int64_t *dims, int inner_dim, int shift, bool singly);
 LowerRing *lower_ring_of(Lower *l, const Value *ring); /* the same each time */
+/* lower/lockstep.c: whether the ring shares the mbarriers of one of the n before it */
+void lower_ring_join(Lower *l, const Value *ring, const Value *const *before, int n);
 /* Of its dots' accesses: whether some read slots as ordinary loads do. */
 bool lower_ring_is_loaded(const Lower *l, const Value *ring);
 

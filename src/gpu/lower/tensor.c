@@ -13,8 +13,9 @@
  * slot's full barrier counts the bytes that come to its own block, whoever asked; its empty barrier counts the warps of
  * all blocks that read what this block sends. How many blocks there are the launch decides; one shares with nobody.
  *
- * mbarriers are made at the kernel's beginning, and live to its end. Where a warp does nothing but copy, it makes them
- * and goes on to its first copies; those that compute wait until it has.
+ * Rings that go together share theirs (lower/lockstep.c). mbarriers are made at the kernel's beginning, and live to its
+ * end. Where a warp does nothing but copy, it makes them and goes on to its first copies; those that compute wait until
+ * it has.
  */
 #include "gpu/lower/ring.h"
 #include "gpu/disjoint.h"
@@ -198,8 +199,15 @@ static LaneValue *readers(Lower *l, const LowerRing *r) {
   return r->cluster ? lane_2(&l->b, LANE_MUL, LK_S32, lane_special(&l->b, SP_CLUSTER_SIZE), warps) : warps;
 }
 
+/* The rings so far that maps bring tiles to. */
+typedef struct Rings {
+  Lower *l;
+  VEC(const Value *) all;
+} Rings;
+
 static void place_bars(Op *op, void *arg) {
-  Lower *l = arg;
+  Rings *rings = arg;
+  Lower *l = rings->l;
   if (op->code != OP_RING_TENSOR) return;
   const Op *ring = op->in[1]->def;
   LowerRing *r = lower_ring_of(l, ring->out[0]);
@@ -207,7 +215,10 @@ static void place_bars(Op *op, void *arg) {
   r->tensor = true;
   r->cluster = (int)ring->cluster;
   if (r->cluster > l->out->cluster) l->out->cluster = r->cluster;
-  r->bars = lane_buffer(&l->b, "barriers", SLOT_BARS * (int)ring->slots, BAR_BYTES);
+  lower_ring_join(l, ring->out[0], rings->all.at, rings->all.n);
+  vec_push(l->cx->arena, &rings->all, ring->out[0]);
+  bool own = r->first == r;
+  r->bars = own ? lane_buffer(&l->b, "barriers", SLOT_BARS * (int)ring->slots, BAR_BYTES) : r->first->bars;
   l->has_bars = true;
 }
 
@@ -216,12 +227,12 @@ static void make_bars(Op *op, void *arg) {
   LaneBuilder *b = &l->b;
   if (op->code != OP_RING) return;
   const LowerRing *r = lower_ring_of(l, op->out[0]);
-  if (!r->tensor) return;
+  if (!r->tensor || r->first != r) return;
   LaneValue *at = lane_shared(b, r->bars);
   Frees frees = {op->out[0], false};
   tile_walk(l->f->body, find_free, &frees);
   for (int i = 0; i < op->slots; i++) {
-    lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i, r->bars, lane_i32(b, 1));
+    lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i, r->bars, lane_i32(b, r->sharers));
     if (frees.any) lane_mbar(b, LANE_MBAR_INIT, at, SLOT_BARS * i + EMPTY, r->bars, readers(l, r));
   }
 }
@@ -256,7 +267,8 @@ static bool copier_makes_bars(const Lower *l) {
 }
 
 void lower_tensor_open(Lower *l) {
-  tile_walk(l->f->body, place_bars, l);
+  Rings rings = {.l = l};
+  tile_walk(l->f->body, place_bars, &rings);
   lower_tmem_find(l);
   if ((!l->has_bars && !l->tmem) || copier_makes_bars(l)) return;
   one_makes_bars(l);
@@ -391,6 +403,7 @@ static void copy_box(Lower *l, const Op *op) {
 
 static void wait_for(Lower *l, const Op *op, int which) {
   const LowerRing *r = lower_ring_of(l, op->in[0]);
+  if (r->first != r) return;
   LaneValue *bar = bars_of(l, r, lower_get(l, op->in[1])[0]);
   lane_mbar(&l->b, LANE_MBAR_WAIT, bar, which, r->bars, lower_get(l, op->in[2])[0]);
 }
@@ -421,6 +434,7 @@ static bool is_fenced(const LaneBuilder *b, const LowerRing *r) {
 static void free_slot(Lower *l, const Op *op) {
   LaneBuilder *b = &l->b;
   const LowerRing *r = lower_ring_of(l, op->in[0]);
+  if (r->first->last != r) return;
   LaneValue *bar = bars_of(l, r, lower_get(l, op->in[1])[0]);
   if (lower_ring_is_loaded(l, op->in[0]) && !is_fenced(b, r)) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(b, true);
@@ -433,6 +447,7 @@ static void drain(Lower *l, const Op *op) {
   LaneBuilder *b = &l->b;
   const LowerRing *r = lower_ring_of(l, op->in[0]);
   int slots = (int)op->in[0]->def->slots;
+  if (r->first != r) return;
   LaneValue *begin[2], *end[2];
   for (int i = 0; i < 2; i++) begin[i] = lower_get(l, op->in[1 + i])[0], end[i] = lower_get(l, op->in[3 + i])[0];
   LaneOp *loop = lane_while(b, 2, begin);

@@ -1,6 +1,6 @@
 /* Tests of what runs beside products, on states that are passed from chunk to chunk: tiles that are stored are read
  * where products find them (lower_staged_read), stores, loads and copies go behind products (gpu/late_stores.c,
- * gpu/late_loads.c). What a kernel leaves does not
+ * gpu/late_loads.c), and rings that go together share mbarriers (lower/lockstep.c). What a kernel leaves does not
  * depend on any of it; what it meets for does. */
 #include "unit/gpu/test_dot_kit.h"
 
@@ -33,10 +33,10 @@ static const char states[] =
          "    b_g += tl.dot(tl.load(p_k + 64, mask=m_t[None, :], other=0.0), b_v)\n";
 
 enum { K = 128, CHUNK = 64 };
-#define ALL "staged_reads,late_stores,late_copies,late_loads"
+#define ALL "staged_reads,late_stores,late_copies,late_loads,lockstep"
 
 typedef struct Counts {
-  int stmatrix, barriers, fences;
+  int stmatrix, barriers, fences, mbar_waits, mbar_inits;
 } Counts;
 
 static void count(LaneOp *op, void *arg) {
@@ -44,6 +44,8 @@ static void count(LaneOp *op, void *arg) {
   n->stmatrix += op->code == LANE_STMATRIX;
   n->barriers += op->code == LANE_BARRIER && !op->warp;
   n->fences += op->code == LANE_FENCE_PROXY;
+  n->mbar_waits += op->code == LANE_MBAR_WAIT;
+  n->mbar_inits += op->code == LANE_MBAR_INIT;
 }
 
 /* NULL: there is none at the top. */
@@ -84,9 +86,9 @@ static void assert_alike(const DotCase *a, const DotCase *b, const char *what) {
 }
 
 static void results_stay(void **state) {
-  static const char *const some[] = {NULL,          "late_loads",   "late_copies,late_loads",
-                                     "late_stores", "staged_reads", "late_stores,late_copies",
-                                     "tensor_maps", "prefetch",     "async_loads"};
+  static const char *const some[] = {NULL,          "late_loads",   "late_copies,late_loads",  "lockstep",
+                                     "late_stores", "staged_reads", "late_stores,late_copies", "tensor_maps",
+                                     "prefetch",    "async_loads"};
   for (int warps = 2; warps <= 8; warps *= 2)
     for (int i = 0; i < 6; i++) {
       int t = (int[]){64, 256, 200, 128, 320, 1}[i], v = i % 2 ? 64 : 32;
@@ -105,7 +107,7 @@ static void meet_less(void **state) {
   DotCase c;
   Counts before = run(4, 256, 64, false, ALL, &c);
   dot_free(&c);
-  Counts written = run(4, 256, 64, false, "late_stores,late_copies,late_loads", &c);
+  Counts written = run(4, 256, 64, false, "late_stores,late_copies,late_loads,lockstep", &c);
   dot_free(&c);
   Counts now = run(4, 256, 64, false, NULL, &c);
   dot_free(&c);
@@ -114,6 +116,8 @@ static void meet_less(void **state) {
   assert_true(written.barriers < before.barriers);
   assert_true(now.barriers + 3 <= before.barriers);
   assert_int_equal(now.fences, before.fences);
+  assert_int_equal(before.mbar_waits, 4);
+  assert_int_equal(now.mbar_waits, 1);
 }
 
 /* Positions in the loop, of 4 warps: the first product, its wait, stores to memory, the first load of memory. */
@@ -137,11 +141,44 @@ static void behind_products(void **state) {
   }
 }
 
+/* A product's operands, specialized: twelve mbarriers for two rings of six slots. */
+static void rings_share(void **state) {
+  int inits[2], waits[2];
+  for (int left_out = 0; left_out < 2; left_out++) {
+    const char *wrong;
+    DotCase c = {
+        .file = "matmul.py", .kernel = "matmul", .target = "sm_90a", .warps = 4, .stages = 3, .specialize = true};
+    c.grid[0] = 4, c.grid[1] = c.grid[2] = 1;
+    c.without = left_out ? gpu_without("lockstep", &wrong) : 0;
+    for (int i = 0; i < 3; i++) dot_array(&c, DT_F16, 128 * 128);
+    for (int i = 0; i < 3; i++) dot_int(&c, 128);
+    for (int i = 0; i < 3; i++) dot_int(&c, 128), dot_int(&c, 1);
+    dot_const(&c, 64), dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 8);
+    dot_run(&c, "matmul");
+    Counts n = {0};
+    lane_walk(c.lane->body, count, &n);
+    inits[left_out] = n.mbar_inits, waits[left_out] = n.mbar_waits;
+    for (int64_t i = 0; i < 128 * 128; i++) {
+      double sum = 0;
+      for (int64_t k = 0; k < 128; k++)
+        sum += c.args[0].values[i / 128 * 128 + k] * c.args[1].values[k * 128 + i % 128];
+      uint16_t bits;
+      dtype_store_float(DT_F16, &bits, sum);
+      assert_true(c.args[2].values[i] == dtype_load_float(DT_F16, &bits));
+    }
+    dot_free(&c);
+  }
+  assert_true(inits[0] > 0);
+  assert_int_equal(2 * inits[0], inits[1]);
+  assert_int_equal(2 * waits[0], waits[1]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_stay),
       cmocka_unit_test(meet_less),
       cmocka_unit_test(behind_products),
+      cmocka_unit_test(rings_share),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
