@@ -1,5 +1,6 @@
 /* What the passes on loops of the tile IR share. */
 #include "gpu/loop.h"
+#include "tile/passes/fold.h"
 
 static void visit_block(Func *f, const GpuOptions *o, LoopVisit visit, Block *block) {
   stack_guard();
@@ -35,6 +36,14 @@ int loop_uses(const Block *b, const Value *v) {
       if (op->body[i]) n += loop_uses(op->body[i], v);
   }
   return n;
+}
+
+int64_t loop_most_trips(const Op *loop) {
+  int64_t step, from, to, unused, way;
+  if (!value_is_const(loop->in[2], &step) || step < 1 || !fold_range(loop->in[0], &from, &unused) ||
+      !fold_range(loop->in[1], &unused, &to) || __builtin_sub_overflow(to, from, &way))
+    return INT64_MAX;
+  return way <= 0 ? 0 : cdiv(way, step);
 }
 
 bool loop_leads_down(const Op *loop) {

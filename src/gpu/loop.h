@@ -16,7 +16,9 @@ int loop_program_axis(const Func *f, const Value *v);
  * write. */
 bool loop_has_effects(const Block *b);
 int loop_uses(const Block *b, const Value *v); /* how often the block, and blocks in it, take v */
-bool loop_leads_down(const Op *loop);          /* only a constant step may be negative */
+/* More iterations than these it has in no program; INT64_MAX: nobody knows. */
+int64_t loop_most_trips(const Op *loop);
+bool loop_leads_down(const Op *loop); /* only a constant step may be negative */
 /* What is known of values holds in every iteration: a block's clone gets the axis info of its own, in its bodies too.
  */
 void loop_copy_axes(const Block *from, Block *to);

@@ -10,6 +10,8 @@ Value *fold_op(Builder *b, Op *op);
 
 /* fold_arith.c: elementwise operations on constants, and identities. */
 Value *fold_elementwise(Builder *b, Op *op);
+/* Bounds of an integer's elements, when simple ones are known. */
+bool fold_range(const Value *v, int64_t *low, int64_t *high);
 /* fold_shape.c: splat, broadcast, reshape ... of constants, of splats and of each other. */
 Value *fold_shape(Builder *b, Op *op);
 /* a const operation's result; a splat of a scalar that is no constant */

@@ -86,6 +86,13 @@ static bool range_of_variable(const Value *v, int depth, int64_t *low, int64_t *
   return (from || to) && *low <= *high;
 }
 
+/* The same; where nothing is known, those of its type. */
+static bool signed_range(const Value *v, int depth, int64_t *low, int64_t *high) {
+  if (int_range(value_replacement((Value *)v), depth - 1, low, high)) return true;
+  *low = (int64_t)(~(uint64_t)0 << (dtype_bits(v->type->dtype) - 1)), *high = ~*low;
+  return dtype_is_signed(v->type->dtype);
+}
+
 /* Bounds of an integer's elements, when simple ones are known. */
 static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
   stack_guard();
@@ -105,10 +112,12 @@ static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
     case OP_RESHAPE:
     case OP_TRANS:
     case OP_HINT: return int_range(value_replacement(op->in[0]), depth - 1, low, high);
+    case OP_MIN:
+      if (!signed_range(op->in[0], depth, &al, &ah) || !signed_range(op->in[1], depth, &bl, &bh)) return false;
+      break; /* one of the two is enough */
     case OP_ADD:
     case OP_SUB:
     case OP_MUL:
-    case OP_MIN:
     case OP_MAX:
       if (!int_range(value_replacement(op->in[0]), depth - 1, &al, &ah)) return false;
       if (!int_range(value_replacement(op->in[1]), depth - 1, &bl, &bh)) return false;
@@ -139,6 +148,10 @@ static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
     default: *low = al > bl ? al : bl, *high = ah > bh ? ah : bh; break;
   }
   return fits(v->type->dtype, *low) && fits(v->type->dtype, *high);
+}
+
+bool fold_range(const Value *v, int64_t *low, int64_t *high) {
+  return int_range(value_replacement((Value *)v), MAX_RANGE_DEPTH, low, high);
 }
 
 /* ---- identities -------------------------------------------------------------------------------------------------- */

@@ -344,6 +344,27 @@ static void two_iterations(void **state) {
     }
 }
 
+/* A loop to a program's place among four has three iterations at most, and one below a constant beside an unknown
+ * number: nothing is ahead. Up to a place among eight there may be seven. */
+static void few_iterations(void **state) {
+  static const struct {
+    const char *to;
+    int ahead;
+  } loops[] = {{"%to = rem %place, %four : i32\n", 0},
+               {"%to = min %place, %four : i32\n", 0},
+               {"%q = mul %four, %two : i32\n%to = rem %place, %q : i32\n", 1},
+               {"%to = add %place, %zero : i32\n", 1}};
+  for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
+    Buf text = {0};
+    buf_puts(&text, HEAD "%place = program_id {axis=0} : i32\n%four = const {value=4} : i32\n");
+    buf_puts(&text, loops[i].to);
+    buf_puts(&text, "%s = for %zero, %to, %one, %none : f32 do (%k: i32, %acc: f32) {\n%i = mul %k, %tile : i32\n" AT
+                    "%v = load %p, %mask : f32[128]\n" PART "yield %next\n}\nstore %out, %s\n}\n");
+    same(text.at, 300, loops[i].ahead);
+    buf_destroy(&text);
+  }
+}
+
 static void masks_and_others(void **state) {
   /* `other` and the mask change from turn to turn; what the last iteration loaded is used after the loop. */
   const char *others = HEAD
@@ -509,17 +530,10 @@ static void random_loops(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sums),
-      cmocka_unit_test(num_stages),
-      cmocka_unit_test(loads_alone),
-      cmocka_unit_test(bounds),
-      cmocka_unit_test(carried_pointers),
-      cmocka_unit_test(two_iterations),
-      cmocka_unit_test(masks_and_others),
-      cmocka_unit_test(several_loads),
-      cmocka_unit_test(nests),
-      cmocka_unit_test(stays_where_it_is),
-      cmocka_unit_test(random_loops),
+      cmocka_unit_test(sums),           cmocka_unit_test(num_stages),        cmocka_unit_test(loads_alone),
+      cmocka_unit_test(bounds),         cmocka_unit_test(carried_pointers),  cmocka_unit_test(two_iterations),
+      cmocka_unit_test(few_iterations), cmocka_unit_test(masks_and_others),  cmocka_unit_test(several_loads),
+      cmocka_unit_test(nests),          cmocka_unit_test(stays_where_it_is), cmocka_unit_test(random_loops),
   };
   return cmocka_run_group_tests(tests, fill, NULL);
 }
