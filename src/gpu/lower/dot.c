@@ -141,7 +141,9 @@ static Dot dot_make(Lower *l, const Op *op) {
   if (d.pieces == PRECISION_SPLIT) d.pieces = PRECISION_TF32X3;
   d.n = layout_registers(d.layout);
   bool whole = lower_ring_read(op->in[0]) || lower_ring_read(op->in[1]);
-  d.pending = op->async && d.wgmma && !d.split;
+  d.crowded =
+      d.wgmma && !d.split && d.n + l->target->budgets->beside_instruction > gpu_thread_registers(l->f->num_warps);
+  d.pending = op->async && d.wgmma && !d.split && !d.crowded;
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
   while (!whole && d.chunk_bits > (d.mma ? d.tile_bits : 0) &&
          lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit)

@@ -143,9 +143,10 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
   m->steps = 1 << (d->chunk_bits - d->tile_bits);
   if (!d->a.loaded || d->split) return;
   /* two groups at least: a loop's next iteration must not load what products in flight read */
-  int words = (gpu_thread_registers(l->f->num_warps) - d->n - l->target->budgets->beside_words) / 2;
+  int sums = d->crowded ? (1 << m->column_bits) / 2 : d->n;
+  int words = (gpu_thread_registers(l->f->num_warps) - sums - l->target->budgets->beside_words) / 2;
   do m->steps /= 2;
-  while (m->steps > 1 && WORDS * m->steps << m->block_bits > words);
+  while (m->steps > 1 && WORDS * m->steps << (d->crowded ? 0 : m->block_bits) > words);
 }
 
 /* Where the words of a k for the rows from this line on lie. */
@@ -341,32 +342,65 @@ static void multiply_pieces(Lower *l, Dot *d, int part) {
   lane_simple(&l->b, LANE_SHARED_READ, 0, d->rest.buffer);
 }
 
-void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
-  LaneBuilder *b = &l->b;
+/* A block's sums have been added to. */
+static void wait_for_block(Lower *l, Dot *d, int block) {
   const Wgmma *m = d->own;
-  int steps = 1 << (d->chunk_bits - d->tile_bits), blocks = 1 << m->block_bits;
+  int n = (1 << m->column_bits) / 2;
+  LaneValue **sums = lower_array(l, n);
+  for (int r = 0; r < n; r++) sums[r] = d->acc[register_of(d, block_at(d, m, block), r)];
+  lane_wgmma_wait(&l->b, 0, n, sums, sums);
+  for (int r = 0; r < n; r++) d->acc[register_of(d, block_at(d, m, block), r)] = sums[r];
+}
+
+/* Of a, that threads hold, for all blocks of the steps from this one on; NULL: it lies in memory. */
+static LaneValue **words_from(Lower *l, const Dot *d, int part, int from) {
+  const Wgmma *m = d->own;
+  int blocks = 1 << m->block_bits;
+  if (!d->a.in_registers && !d->a.loaded) return NULL;
+  LaneValue **words = lower_array(l, WORDS * m->steps * blocks);
+  for (int i = 0; i < m->steps && d->a.loaded; i++)
+    load_words(l, d, (from + i) << d->tile_bits, words + WORDS * i * blocks);
+  for (int i = 0; i < m->steps * blocks && d->a.in_registers; i++)
+    words_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + ((from + i / blocks) << d->tile_bits),
+             words + WORDS * i);
+  return words;
+}
+
+/* The sums of a block come to registers, and leave them, once: all steps of one block, then those of the next. (A step
+ * of all blocks after the other, they would for each: of 256 by 256 on 4 warps, five times as often.) */
+static void multiply_by_blocks(Lower *l, Dot *d, int part, int steps) {
+  const Wgmma *m = d->own;
+  for (int i = 0; i < 1 << m->block_bits; i++) {
+    for (int from = 0; from < steps; from += m->steps) {
+      multiply(l, d, &m->x, (Part){from, m->steps, i, 1}, words_from(l, d, part, from));
+      if (from + m->steps < steps) lane_wgmma_wait(&l->b, 1, 0, NULL, NULL);
+    }
+    wait_for_block(l, d, i);
+  }
+}
+
+static void multiply_all(Lower *l, Dot *d, int part, int steps) {
+  const Wgmma *m = d->own;
+  for (int from = 0; from < steps; from += m->steps) {
+    multiply(l, d, &m->x, (Part){from, m->steps, 0, 1 << m->block_bits}, words_from(l, d, part, from));
+    bool last = from + m->steps == steps; /* registers of the group before are to be free */
+    if (!last || (d->a.loaded && d->pending && !is_waited_for(d))) lane_wgmma_wait(&l->b, 1, 0, NULL, NULL);
+  }
+  bool whole = (part + 1) << d->chunk_bits == 1 << d->shape.k; /* else the next part is written over this one */
+  if (!d->pending || !whole) lane_wgmma_wait(&l->b, 0, d->n, d->acc, d->acc);
+}
+
+void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
+  int steps = 1 << (d->chunk_bits - d->tile_bits);
   if (d->split) {
     multiply_pieces(l, d, part);
     return;
   }
-  bool held = d->a.in_registers || d->a.loaded;
-  for (int from = 0; from < steps; from += m->steps) {
-    LaneValue **words = held ? lower_array(l, WORDS * m->steps * blocks) : NULL;
-    for (int i = 0; i < m->steps && d->a.loaded; i++)
-      load_words(l, d, (from + i) << d->tile_bits, words + WORDS * i * blocks);
-    for (int i = 0; i < m->steps * blocks && d->a.in_registers; i++)
-      words_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + ((from + i / blocks) << d->tile_bits),
-               words + WORDS * i);
-    multiply(l, d, &m->x, (Part){from, m->steps, 0, blocks}, words);
-    bool last = from + m->steps == steps; /* registers of the group before are to be free */
-    if (!last || (d->a.loaded && d->pending && !is_waited_for(d))) lane_wgmma_wait(b, 1, 0, NULL, NULL);
-  }
-  bool whole = (part + 1) << d->chunk_bits == 1 << d->shape.k; /* else the next part is written over this one */
-  if (!d->pending || !whole) lane_wgmma_wait(b, 0, d->n, d->acc, d->acc);
+  (d->crowded ? multiply_by_blocks : multiply_all)(l, d, part, steps);
   for (int k = 0; k < 2; k++) {
     const DotOperand *o = k ? &d->x : &d->a;
     if (o->in_registers || o->loaded) continue;
-    lane_simple(b, LANE_SHARED_READ, 0, o->place.buffer);
+    lane_simple(&l->b, LANE_SHARED_READ, 0, o->place.buffer);
     if (d->pending) vec_push(l->cx->arena, &l->in_flight, o->place.buffer);
   }
 }

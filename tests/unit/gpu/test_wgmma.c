@@ -171,6 +171,45 @@ static void sums_that_registers_hold(void **state) {
   }
 }
 
+typedef struct Order {
+  const LaneValue *sum; /* the first that the last product has left */
+  int products, begun;  /* begun: those that add to others */
+} Order;
+
+static void follow(LaneOp *op, void *arg) {
+  Order *o = arg;
+  if (op->code != LANE_WGMMA) return;
+  bool goes_on = false;
+  for (int k = 0; k < op->in_count && o->sum; k++) goes_on |= op->in[k] == o->sum;
+  o->begun += !goes_on;
+  o->products++;
+  o->sum = op->out[0];
+}
+
+/* Where a thread has registers for some of the sums only, each comes to them once: all k's of a block of sums, then the
+ * next block's. Descriptors say nothing of that, but which sums an instruction adds to does. */
+static void sums_that_registers_do_not_hold(void **state) {
+  static const Product products[] = {{256, 256, 64, 4, DT_BF16, DT_F32, ROWS, ROWS, true},
+                                     {256, 256, 32, 4, DT_F32, DT_F32, ROWS, TRANSPOSED, true},
+                                     {128, 256, 64, 4, DT_F16, DT_F32, TRANSPOSED, ROWS, false},
+                                     {128, 128, 64, 4, DT_F16, DT_F32, ROWS, ROWS, true}}; /* it has: 128 */
+  for (int i = 0; i < 4; i++) {
+    const Product *p = &products[i];
+    DotCase c = dot_case(product_text, "sm_90a", p->warps, 3);
+    dot_array(&c, p->type, p->m * p->k), dot_array(&c, p->type, p->k * p->n), dot_array(&c, DT_F32, p->m * p->n);
+    dot_array(&c, DT_F32, p->m * p->n), dot_const(&c, p->m), dot_const(&c, p->n), dot_const(&c, p->k);
+    dot_const(&c, p->a), dot_const(&c, p->b), dot_const(&c, p->given);
+    dot_compile(&c);
+    Order order = {0};
+    lane_walk(c.lane->body, follow, &order);
+    int blocks = p->m / 64 * p->n / 256, steps = p->k / (p->type == DT_F32 ? 8 : 16);
+    assert_int_equal(order.products, (i == 3 ? 2 : blocks) * steps);
+    assert_int_equal(order.begun, i == 3 ? order.products : blocks);
+    dot_free(&c);
+    check_product(p, "sm_90a");
+  }
+}
+
 static void results_of_f16(void **state) {
   for (int given = 0; given < 2; given++) {
     Product p = {128, 64, 64, 4, DT_F16, DT_F16, ROWS, ROWS, given};
@@ -317,6 +356,7 @@ int main(void) {
       cmocka_unit_test(every_way),
       cmocka_unit_test(small_products),
       cmocka_unit_test(sums_that_registers_hold),
+      cmocka_unit_test(sums_that_registers_do_not_hold),
       cmocka_unit_test(results_of_f16),
       cmocka_unit_test(one_tile_both_ways),
       cmocka_unit_test(chains),
