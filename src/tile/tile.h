@@ -383,6 +383,7 @@ NORETURN void tile_wrong(const Func *f, const char *after, const Op *op, const c
 
 /* ---- passes, one file each; pipeline.c lists them in order ------------------------------------------------------- */
 
+void tile_drop_dims(Func *f);    /* loads and stores of tiles that are reshaped to fewer dims, of these */
 void tile_fold_dot_sum(Func *f); /* acc + dot(a, b, 0) is dot(a, b, acc): first, and before the interpreter too */
 void tile_fold(Func *f);         /* constants, identities, if/for on constants, splat and broadcast of constants */
 void tile_cse(Func *f);          /* pure ops; loads are left alone */

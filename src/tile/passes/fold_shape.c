@@ -1,6 +1,6 @@
 /* Folding of operations that only move elements about: of constants and splats they are constants and splats of the new
- * shape, and pairs of them make one or none. An elementwise operation whose operands are all splats is done once, on
- * the scalars.
+ * shape, and pairs of them make one or none. So is an arange of one element. An elementwise operation whose operands
+ * are all splats is done once, on the scalars.
  */
 #include "tile/passes/fold.h"
 
@@ -110,6 +110,7 @@ Value *fold_shape(Builder *b, Op *op) {
 
 Value *fold_op(Builder *b, Op *op) {
   if (op->code == OP_SPLIT) return fold_shape(b, op);
+  if (op->code == OP_ARANGE && op->end == op->start + 1) return build_int(b, op->out[0]->type, op->start);
   if (op->out_count != 1 || op->in_count == 0) return NULL;
   if (op_is_elementwise(op)) {
     Value *v = fold_elementwise(b, op);

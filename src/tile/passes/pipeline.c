@@ -16,6 +16,7 @@ const PassInfo tile_passes[] = {
     /*                                         needs, gives, keeps */
     {"spread_hints", tile_spread_hints,       {0,     0,     FUNC_ALL}}, /* to later uses of what they speak of */
     {"fold_dot_sum", tile_fold_dot_sum,       {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* in which order sums are formed */
+    {"drop_dims", tile_drop_dims,             {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* of one element, in accesses */
     {"fold", tile_fold,                       {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
     {"cse", tile_cse,                         {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
     {"licm", tile_licm,                       {0,     0,     FUNC_ALL}},

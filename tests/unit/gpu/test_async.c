@@ -464,6 +464,43 @@ static void attention_forward_and_backward(void **state) {
   check_attention(&(Attention){256, 64, 128, 64, 8, DT_F16, true, "sm_90a"});
 }
 
+/* ---- boxes of three dims ----------------------------------------------------------------------------------------- */
+
+/* A batch by descriptors of three dims: tiles of two come by tensor maps, and leave by one, as those of two dims do. */
+static void batches(void **state) {
+  static const char text[] = HEAD "@triton.jit\n"
+                                  "def k(a, b, c, N: tl.constexpr, K: tl.constexpr, S: tl.constexpr):\n"
+                                  "  a_desc = tl.make_tensor_descriptor(a, [3, S, S], [S * S, S, 1], [1, 64, K])\n"
+                                  "  b_desc = tl.make_tensor_descriptor(b, [3, S, S], [S * S, S, 1], [1, K, N])\n"
+                                  "  c_desc = tl.make_tensor_descriptor(c, [3, S, S], [S * S, S, 1], [1, 64, N])\n"
+                                  "  m = tl.program_id(0) * 64\n"
+                                  "  i = tl.program_id(1)\n"
+                                  "  acc = tl.zeros([64, N], tl.float32)\n"
+                                  "  for k in range(0, S, K):\n"
+                                  "    x = tl.reshape(a_desc.load([i, m, k]), [64, K])\n"
+                                  "    y = tl.reshape(b_desc.load([i, k, 0]), [K, N])\n"
+                                  "    acc = tl.dot(x, y, acc)\n"
+                                  "  c_desc.store([i, m, 0], tl.reshape(acc.to(tl.bfloat16), [1, 64, N]))\n";
+  enum { S = 128, N = 64, BATCH = 3 };
+  DotCase c = dot_case(text, "sm_90a", 4, 3);
+  for (int i = 0; i < 3; i++) dot_array(&c, DT_BF16, BATCH * S * S);
+  dot_const(&c, N), dot_const(&c, 32), dot_const(&c, S);
+  c.grid[0] = S / 64, c.grid[1] = BATCH + 1; /* one batch more than there are: nothing is loaded, nor stored */
+  dot_run(&c, "a batch");
+  DotCount n = dot_count(&c);
+  assert_true(n.wgmma > 0 && n.tensors > 0 && n.copies[0] == n.tensors);
+  for (int i = 0; i < BATCH * S * N; i++) {
+    int batch = i / (S * N), row = i / N % S, column = i % N;
+    double want = 0;
+    for (int k = 0; k < S; k++)
+      want += c.args[0].values[(batch * S + row) * S + k] * c.args[1].values[(batch * S + k) * S + column];
+    uint16_t bits;
+    dtype_store_float(DT_BF16, &bits, want);
+    assert_true(c.args[2].values[(batch * S + row) * S + column] == dtype_load_float(DT_BF16, &bits));
+  }
+  dot_free(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_trip_count),
@@ -484,6 +521,7 @@ int main(void) {
       cmocka_unit_test(masks_all_false),
       cmocka_unit_test(products_in_branches_have_room),
       cmocka_unit_test(attention_forward_and_backward),
+      cmocka_unit_test(batches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
