@@ -24,6 +24,7 @@
 
 Py *py_str_n(Front *fr, const char *s, size_t n);
 Py *py_list(Front *fr, int n, Py *const *items);
+Py *py_set(Front *fr, int n, Py *const *items); /* without doubles */
 Py *py_dict(Front *fr);
 Py *py_function(Front *fr, Function *fn);
 Py *py_library(Front *fr, const char *path);
@@ -34,10 +35,19 @@ Py *py_unknown(Front *fr, const char *format, ...) PRINTF_LIKE(2, 3);
 /* A list or dict about whose content nothing is known from now on, under all of its names. */
 void py_spoil(Front *fr, Py *x, const char *why);
 bool py_contains(const Py *x, const Py *needle);
+bool py_in(const Py *x, const Py *sequence); /* equal to one of the items of a tuple, list or set */
+/* A part of x about which nothing is known, so that its text and whether it equals anything are not known either; NULL:
+ * there is none. */
+const Py *py_hole(const Py *x);
+bool py_has_order(const Py *x);   /* no set of several items in it: in which order those come nobody knows */
+Py *py_number_of(Py *x);          /* of a member of an IntEnum, its value; else x */
+bool py_is_ascii(const Py *text); /* each byte a character */
 void py_append(Front *fr, Py *list, Py *item);
 Py *py_dict_get(const Py *d, const Py *key);
 Py *py_dict_get_name(const Py *d, const char *key);
 void py_dict_put(Front *fr, Py *d, Py *key, Py *value);
+Py *py_dict_view(Front *fr, Py *d, char kind); /* 'k'eys, 'v'alues, 'i'tems */
+void py_dict_changes(Front *fr, Py *d);        /* what its views hold is then not known any more */
 bool py_is_runtime(const Py *p);               /* has run-time parts */
 int py_number_order(const Py *a, const Py *b); /* -1, 0, 1; 2: unordered */
 int py_truth_known(const Py *p);               /* 0, 1, or -1: a tensor or unknown */
@@ -60,6 +70,8 @@ bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step);
 /* ---- pyformat.c -------------------------------------------------------------------------------------------------- */
 
 Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why);
+/* Whether str(x) is as Python writes it: of numbers, texts, and tuples, lists, dicts of them. */
+bool py_has_text(const Py *x);
 Py *py_percent(Front *fr, const Py *format, Py *args, const char **why); /* format % args */
 
 /* ---- pymethod.c -------------------------------------------------------------------------------------------------- */
@@ -67,7 +79,7 @@ Py *py_percent(Front *fr, const Py *format, Py *args, const char **why); /* form
 bool py_has_method(const Py *self, const char *name);
 const char *const *py_method_names(const Py *self);
 Py *py_call_method(Front *fr, Py *self, const char *name, const Call *call, const char **why);
-void py_sort(Front *fr, Py *list, Py *keys, bool reverse); /* both are reordered */
+bool py_sort(Front *fr, Py *list, Py *keys, bool reverse); /* both are reordered; false: they have no known order */
 /* The items of a list, tuple, dict (keys), str or range, as a tuple; NULL when it cannot be iterated. */
 Py *py_items(Front *fr, Py *x);
 
@@ -88,7 +100,7 @@ struct Module {
   /* the line of the top-level statement being evaluated: names bound later are not seen; 0: the end */
   int now;
   VEC(Kernel *) kernels;
-  const Map *impure; /* toplevel.c: functions that change what they have not made */
+  Map *impure, *imports; /* toplevel.c: functions that change what they have not made; names that imports bind */
 };
 
 enum { HOST_STEPS = 4000000, MAX_HOST_ITEMS = 1000000 };
@@ -99,6 +111,8 @@ struct Project {
   int64_t steps;      /* host evaluation's budget: what is left */
   int64_t run_steps;  /* likewise, of files that are run in order */
   const char *raised; /* the name of the exception raised last; NULL: not known */
+  /* an exception is on its way out of an expression, of which nothing more is evaluated: why its value is unknown */
+  const char *raising;
   int host_depth;
   Map *jit_of; /* Node of a def -> Kernel */
   /* the first statement whose effect could not be evaluated, since it was set to NULL: for hooks */
@@ -137,6 +151,10 @@ Namespace *namespace_file(Namespace *ns);
 Map *namespace_values(const Namespace *ns); /* statement -> Py of its right side, once evaluated */
 void namespace_line(Namespace *ns, int line);
 void namespace_bind(Namespace *ns, const char *name, Py *value, const Node *stmt);
+bool namespace_bound(const Namespace *ns, const char *name); /* by a statement that was run */
+/* The value of a name to which the branches of an `if` give different ones; nobody knows its test, because of `why`. */
+Py *namespace_doubt(Front *fr, Namespace *ns, const Node *test, const char *why);
+bool py_same_constant(const Py *a, const Py *b);                  /* one value, also where it is not known */
 void namespace_forget(Front *fr, Namespace *ns, const char *why); /* all values bound until now are unknown */
 Module *module_load(Project *p, const char *path, const char *name);
 /* What `import a.b` of a file names: a PY_LIBRARY, PY_MODULE or PY_UNKNOWN. */
@@ -173,7 +191,7 @@ typedef enum {
 } DecoratorKind;
 DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *decorator);
 const Node *decorator_keyword(const Node *decorator, const char *name); /* NULL: not given */
-Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure);
+Py *function_value(Front *fr, Node *def, Namespace *around, const struct HostScope *closure);
 void kernels_find(Front *fr, Module *m);
 Kernel *kernel_add(Front *fr, Module *m, Function *fn);
 Kernel *kernel_of(Front *fr, Function *fn);
@@ -186,9 +204,10 @@ typedef struct HostScope {
   Map *names;
   struct HostScope *up;
   Namespace *ns;
-  bool top;     /* what is assigned are names of ns */
-  Map *globals; /* names that `global` makes the file's; or NULL */
+  bool top;             /* what is assigned are names of ns */
+  Map *globals, *outer; /* names that `global`, `nonlocal` makes the file's, the function's around; or NULL */
 } HostScope;
+Py *host_found(const HostScope *sc, const char *name); /* among the scopes' names alone; or NULL */
 Py *host_eval(Front *fr, HostScope *sc, Node *n);
 Py *host_eval_in(Front *fr, Namespace *ns, Node *n);
 /* seeing what stands above the line: defaults, decorators' arguments */
@@ -201,6 +220,8 @@ void host_name(HostScope *sc, const char *name, Py *value); /* assigns */
 /* toplevel.c: whether statements of the namespace change what names are bound to; runs it */
 bool host_changes(Front *fr, Namespace *ns);
 void host_run(Front *fr, Namespace *ns);
+/* no such module, no such name in it or in Triton's language */
+bool host_surely_raises(const Py *v);
 /* changed.c: what a node changes in place, or NULL: a in a.append(x), a[i] = x, a.b = x, del a[i], a += x */
 const Node *host_changed_by(const Node *n);
 /* makes unknown what the statement would have bound and changed */
@@ -208,6 +229,9 @@ void host_spoil_changed(Front *fr, HostScope *sc, Node *stmt, const char *why);
 Py *host_call(Front *fr, Py *callee, const Call *call);
 Py *host_attribute(Front *fr, Py *x, const char *attr);
 Py *host_binary(Front *fr, PyOp op, Py *a, Py *b);
+Py *host_compare(Front *fr, PyOp op, Py *a, Py *b);
+/* x.name(y), where x is an object of a class that defines it, or NULL */
+Py *host_special(Front *fr, Py *x, const char *name, Py *y);
 Py *host_iterate(Front *fr, Py *x); /* a tuple of the items, or PY_UNKNOWN */
 void host_assign(Front *fr, HostScope *sc, Node *target, Py *value);
 /* A constexpr's value from the text of a Python expression; names are the kernel's file's, and tl's types. */
@@ -345,6 +369,7 @@ void regions_leave(Front *fr, const Node *with, int count);
 Py *core_construct(Front *fr, PyClass *cls, const Call *call);
 Py *class_value(Front *fr, Node *def, Namespace *around);
 Py *class_member(Front *fr, PyClass *cls, const char *name);
+bool class_is(const PyClass *cls, const PyClass *other); /* it, or a class derived from it */
 /* fields bound to a call's arguments; unknown or missing: *why */
 Py *class_bind(Front *fr, PyClass *cls, const Call *call, const char **why);
 

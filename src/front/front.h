@@ -15,6 +15,8 @@ typedef struct Kernel Kernel; /* a @triton.jit function of a Module */
 
 Module *front_load_file(Context *cx, const char *path); /* fails with a diagnostic */
 Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n);
+/* The same, for a GPU of compute capability cuda_sm / 10 (0: for another device), of which host code may ask. */
+Module *front_load_text_for(Context *cx, const char *path_for_messages, const char *text, size_t n, int cuda_sm);
 
 /* ---- a host that says what surrounds a source (python/ask.c; nereid.h, "what surrounds a source") ---------------- */
 
@@ -86,7 +88,7 @@ typedef struct FrontHost {
   bool allow_globals;
 } FrontHost;
 /* host may be NULL for a file. It must live as long as cx. */
-Module *front_load_source(Context *cx, const HostSource *source, const FrontHost *host);
+Module *front_load_source(Context *cx, const HostSource *source, const FrontHost *host, int cuda_sm);
 /* What was asked for since m was loaded, in order, and a hash of each answer (0: there is none). */
 typedef struct Asked {
   Ask what;

@@ -26,7 +26,7 @@ typedef enum {
   PY_FLOAT,
   PY_STR,
   PY_ELLIPSIS,
-  PY_TUPLE, /* tuple, list (is_list) or namedtuple (cls) */
+  PY_TUPLE, /* tuple, list (is_list), set (is_list and is_set) or namedtuple (cls) */
   PY_DICT,
   PY_TYPE,      /* tl.float32, pointer_type(...), block_type: a tile Type */
   PY_TENSOR,    /* a run-time value: scalar or tensor, number or pointer */
@@ -57,21 +57,23 @@ typedef struct BlockPtr { /* block pointers and descriptors: plain addresses, lo
   bool nan_padding; /* descriptors */
 } BlockPtr;
 
+struct HostScope; /* core.h */
 /* no decorator of Triton's; @triton.jit; @triton.constexpr_function */
 typedef enum { FN_PLAIN, FN_JIT, FN_CONSTEXPR } FunctionKind;
 typedef struct Function {
   const char *name;
   FunctionKind kind;
   bool noinline;
-  const char *must_use; /* @triton.must_use_result: what its message adds, or ""; NULL: may be ignored */
-  Node *def;            /* NODE_FUNCTION_DEF or NODE_LAMBDA */
-  Module *module;       /* where its globals are */
-  Map *closure;         /* name -> Py, for nested host functions; or NULL */
+  const char *must_use;            /* @triton.must_use_result: what its message adds, or ""; NULL: may be ignored */
+  Node *def;                       /* NODE_FUNCTION_DEF or NODE_LAMBDA */
+  Module *module;                  /* where its globals are */
+  const struct HostScope *closure; /* nested functions: the names around it, as they are when it is called; or NULL */
   /* where names that are neither local nor in closure are looked up; NULL: the module's globals */
   Namespace *around;
-  Map *kept;                /* host functions: parameter -> its default, once evaluated */
+  Map *kept;                /* parameter -> its default, once evaluated: nested functions', where the def stands */
   Py **defaults;            /* evaluated on first use, aligned with args; entries may be NULL */
   const HostSource *source; /* given by the host, which knows its defaults; or NULL */
+  bool is_property;         /* obj.f calls it */
   bool is_kernel_wrapper;   /* autotune/heuristics stand above jit: may be launched, may not be called in a kernel */
 } Function;
 
@@ -79,7 +81,9 @@ typedef struct PyClass {
   const char *name;
   Node *def;
   Module *module;
-  bool is_namedtuple, is_aggregate, is_enum;
+  bool is_namedtuple, is_aggregate, is_enum, is_dataclass;
+  bool is_number;                    /* an enum whose members are numbers or texts, too: IntEnum */
+  VEC(const struct PyClass *) bases; /* those of this project */
   int field_count;
   const char **fields;
   Py **defaults;
@@ -105,12 +109,13 @@ struct Py {
     struct {
       int n, cap;
       Py **at;
-      bool is_list;
+      bool is_list, is_set, is_view, is_iterator; /* is_view: a dict's keys(), values() or items() */
       const PyClass *cls;
     } tuple; /* cap: room that py_append knows of */
     struct {
       int n, cap;
       Py **keys, **values;
+      VEC(Py *) views; /* that were taken since it changed last */
     } dict;
     const Type *type;
     Value *value; /* TENSOR */
@@ -221,7 +226,6 @@ Py *front_call_prelude(Front *fr, const char *name, Span at, int n, Py *const *a
 
 /* What Python's values and the library ask of the parts above them; kernel/hooks.c fills it. python/ knows neither the
  * library nor a kernel's body, library/ knows no kernel's body. */
-struct HostScope;
 typedef struct FrontHooks {
   /* for python/: library/builtins.c */
   Py *(*library_lookup)(Front *fr, const char *library, const char *attr);
@@ -243,7 +247,7 @@ typedef struct FrontHooks {
   bool (*host_changes)(Front *fr, Namespace *ns);
   void (*host_run)(Front *fr, Namespace *ns);
   Py *(*host_call)(Front *fr, Py *callee, const Call *call);
-  Py *(*function_value)(Front *fr, Node *def, Namespace *around, Map *closure);
+  Py *(*function_value)(Front *fr, Node *def, Namespace *around, const struct HostScope *closure);
   Py *(*class_value)(Front *fr, Node *def, Namespace *around);
   Py *(*apply_decorators)(Front *fr, struct HostScope *sc, Node *def, Py *value);
   Py *(*ask)(Front *fr, Ask what, void *object, const char *name);

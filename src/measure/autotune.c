@@ -35,7 +35,7 @@ static nereid_status plan_make(Plan *p, nereid_device *d, nereid_module *m, cons
   if (context_try(p->cx)) {
     const CompileOptions options = {
         .num_warps = o->num_warps, .num_stages = o->num_stages, .num_ctas = o->num_ctas, .cuda_sm = d->cuda_sm};
-    Module *front = module_front(m, p->cx);
+    Module *front = module_front(m, p->cx, d->cuda_sm);
     p->list = front_tuning(front, front_kernel_at(front, c->kernel->index), call_specs(c, p->cx), &options);
     names_remember(m, front);
     context_end_try(p->cx);

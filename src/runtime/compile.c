@@ -50,7 +50,7 @@ Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o
                                   .no_fp_fusion = o->no_fp_fusion,
                                   .max_registers = o->max_registers,
                                   .print = print};
-  Module *front = module_front(m, cx);
+  Module *front = module_front(m, cx, cuda_sm);
   Compiled *compiled = front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
   names_remember(m, front);
   return compiled;

@@ -162,7 +162,7 @@ static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
     find_cuda_c(m, cx);
     context_end_try(cx);
   } else if (!m->is_cuda_c && context_try(cx)) {
-    Module *front = module_front(m, cx);
+    Module *front = module_front(m, cx, 0);
     int n = front_kernel_count(front);
     m->kernels = NEW_N(m->arena, KernelInfo, n);
     m->kernel_names = NEW_N(m->arena, const char *, n + 1);

@@ -307,9 +307,9 @@ bool names_keep_source(nereid_module *m, const nereid_source *s, const nereid_ho
   return !in_module.problem;
 }
 
-Module *module_front(const nereid_module *m, Context *cx) {
-  if (!m->source) return front_load_text(cx, m->path, m->text, m->size);
-  return front_load_source(cx, m->source, &m->front_host);
+Module *module_front(const nereid_module *m, Context *cx, int cuda_sm) {
+  if (!m->source) return front_load_text_for(cx, m->path, m->text, m->size, cuda_sm);
+  return front_load_source(cx, m->source, &m->front_host, cuda_sm);
 }
 
 static bool same_question(const Asked *a, const Asked *b) {

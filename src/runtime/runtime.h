@@ -90,7 +90,7 @@ const KernelInfo *module_kernel(const nereid_module *m, const char *name,
 /* ---- names.c ----------------------------------------------------------------------------------------------------- */
 
 /* The module's text for one compilation in cx. */
-Module *module_front(const nereid_module *m, Context *cx);
+Module *module_front(const nereid_module *m, Context *cx, int cuda_sm);
 /* Copies *source into the module. False: out of memory. */
 bool names_keep_source(nereid_module *m, const nereid_source *source, const nereid_host *host);
 /* Remembers what a compilation asked for. */

@@ -2,7 +2,9 @@
 #include "front/core.h"
 
 bool core_is_constexpr_annotation(Front *fr, Node *annotation) {
-  const char *name = namespace_dotted(fr, core_of(fr)->frame->ns, annotation);
+  /* a text is none: Triton evaluates it to itself */
+  const char *name =
+      annotation->kind == NODE_CONSTANT ? NULL : namespace_dotted(fr, core_of(fr)->frame->ns, annotation);
   size_t n = name ? strlen(name) : 0;
   return n >= 9 && !strcmp(name + n - 9, "constexpr");
 }
@@ -96,7 +98,13 @@ void core_assign(Front *fr, Node *target, Py *value) {
       if (value->is_python) check_assigned(fr, at, value);
       if (value->kind != PY_TUPLE) diag_fail(cx, at, "%s cannot be unpacked into %d names", py_describe(fr, value), n);
       if (value->tuple.n < n) diag_fail(cx, at, "%d values cannot be unpacked into %d names", value->tuple.n, n);
-      for (int i = 0; i < n; i++) core_assign(fr, target->Tuple.elts.at[i], value->tuple.at[i]);
+      for (int i = 0; i < n; i++) {
+        const Node *part = target->Tuple.elts.at[i];
+        if (part->kind == NODE_TUPLE || part->kind == NODE_LIST)
+          diag_fail_hint(cx, core_span(fr, part), "unpack in two steps: t, c = ...; a, b = t",
+                         "unhashable type: 'list': Triton finds no names in a target within a target");
+        core_assign(fr, target->Tuple.elts.at[i], value->tuple.at[i]);
+      }
       return;
     }
     case NODE_STARRED: core_unsupported(fr, target, "a starred target", "slice the tuple instead");

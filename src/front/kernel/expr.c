@@ -45,7 +45,8 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
                      near ? arena_printf(cx->arena, "did you mean `%s`?", near)
                      : module && strstr(v->library, "without a name") ? "the import names what is not in that file"
                      : module ? "put the file where the import finds it, beside this one or above it"
-                              : "a kernel needs values that do not depend on the machine or on what runs around it",
+                              : "a kernel needs values that do not depend on the machine or on what runs around it; "
+                                "say what it is, or what that depends on: --define NAME=VALUE",
                      "`%s` comes from %s", name,
                      module ? v->library : arena_printf(cx->arena, "something that is not known here: %s", v->library));
     }
@@ -72,7 +73,7 @@ Py *core_lookup(Front *fr, Node *n) {
                      py_describe(fr, b->value));
     return b->value;
   }
-  Py *v = f->fn->closure ? map_get(f->fn->closure, name) : NULL;
+  Py *v = host_found(f->fn->closure, name);
   if (!v) v = namespace_lookup(fr, f->ns, name);
   if (v) {
     if (v->kind != PY_FUNCTION && v->kind != PY_LIBRARY) check_global(fr, core_span(fr, n), name, v);
@@ -101,7 +102,7 @@ void core_check_annotation(Front *fr, Node *n) {
   Frame *f = core_of(fr)->frame;
   const char *name = n->Name.id;
   Binding *b = scope_find(&f->scope, name);
-  if ((b && b->value) || (f->fn->closure && map_get(f->fn->closure, name))) return;
+  if ((b && b->value) || host_found(f->fn->closure, name)) return;
   const Py *v = namespace_lookup(fr, f->ns, name);
   bool host_class = v && ((v->kind == PY_CLASS && !v->cls->is_aggregate && !v->cls->is_namedtuple) ||
                           (v->kind == PY_UNKNOWN && !strncmp(v->library, "typing.", 7)));
@@ -159,8 +160,9 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
       Py *v = map_get(x->object.fields, attr);
       if (v) return v;
       Py *m = x->object.cls ? class_member(fr, x->object.cls, attr) : NULL;
-      if (m && m->kind == PY_FUNCTION) return py_method_of(fr, x, attr, m->fn);
-      return m;
+      if (!m || m->kind != PY_FUNCTION) return m;
+      Py *method = py_method_of(fr, x, attr, m->fn);
+      return m->fn->is_property ? host_call(fr, method, &(Call){.span = at}) : method;
     }
     case PY_BUILTIN: { /* tl.dtype.SIGNEDNESS, tl.dtype.KIND */
       const char *path = arena_printf(fr->cx->arena, "triton.language.%s.%s", x->builtin.b->name, attr);
@@ -305,6 +307,7 @@ static void check_constexpr_operands(Front *fr, Span at, const Py *a, const Py *
 Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
   if (op == PYOP_MAT_MULT)
     diag_fail_hint(fr->cx, at, "use tl.dot(a, b)", "AST binary operator 'MatMult' is not (currently) implemented");
+  a = py_number_of(a), b = py_number_of(b);
   bool ta = a->kind == PY_TENSOR, tb = b->kind == PY_TENSOR;
   if (ta || tb) {
     check_constexpr_operands(fr, at, a, b);
@@ -385,6 +388,7 @@ static bool tuples_equal(Front *fr, Span at, const Py *a, const Py *b) {
 }
 
 static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
+  if (op != PYOP_IS && op != PYOP_IS_NOT) a = py_number_of(a), b = py_number_of(b);
   if (op == PYOP_IS || op == PYOP_IS_NOT) {
     const char *why = NULL;
     return py_compare(fr, op, a, b, &why);
@@ -411,6 +415,11 @@ static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
   return v;
 }
 
+/* A text or number of the file's that is no object of another's: Python keeps one of each integer from -5 to 256. */
+static bool is_object_of_its_own(const Node *n, const Py *v) {
+  return n->kind == NODE_CONSTANT && (v->kind == PY_STR || v->kind == PY_FLOAT || (v->kind == PY_INT && v->i > 256));
+}
+
 static Py *eval_compare(Front *fr, Node *n) {
   Span at = core_span(fr, n);
   if (n->Compare.ops.n > 1)
@@ -418,7 +427,14 @@ static Py *eval_compare(Front *fr, Node *n) {
                    "simultaneous multiple comparison is not supported");
   Py *left = core_eval(fr, n->Compare.left), *right = core_eval(fr, n->Compare.comparators.at[0]);
   core_at(fr, n);
-  return compare_pair(fr, at, n->Compare.ops.at[0], left, right);
+  PyOp op = n->Compare.ops.at[0];
+  if ((op == PYOP_IS || op == PYOP_IS_NOT) &&
+      (is_object_of_its_own(n->Compare.left, left) || is_object_of_its_own(n->Compare.comparators.at[0], right))) {
+    diag_warn(fr->cx, at, "`%s` compares objects, of which a literal is one of its own: write `%s`", pyop_symbol(op),
+              op == PYOP_IS ? "==" : "!=");
+    return py_bool(fr, op == PYOP_IS_NOT);
+  }
+  return compare_pair(fr, at, op, left, right);
 }
 
 /* Constants short-circuit; of run-time operands all are evaluated. */
@@ -529,20 +545,13 @@ static Py *eval_display(Front *fr, Node *n) {
   Py *t = py_tuple(fr, 0, NULL);
   for (int i = 0; i < n->Tuple.elts.n; i++) {
     Node *e = n->Tuple.elts.at[i];
-    if (e->kind != NODE_STARRED) {
-      Py *item = core_eval(fr, e);
-      bool of_python = item->kind == PY_BUILTIN && !strcmp(item->builtin.b->library, "python");
-      if (of_python || item->kind == PY_MODULE || item->kind == PY_LIBRARY || item->kind == PY_CONSTEXPR_TYPE)
-        diag_fail_hint(fr->cx, core_span(fr, e), of_python ? "ask for one type at a time" : NULL,
-                       "'%s' object has no attribute 'type': %s cannot be in a kernel's tuple", py_class_name(item),
-                       py_describe(fr, item));
-      py_append(fr, t, item);
-      continue;
-    }
-    Py *items = core_eval(fr, e->Starred.value);
-    if (items->kind != PY_TUPLE)
-      diag_fail(fr->cx, core_span(fr, e), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
-    for (int k = 0; k < items->tuple.n; k++) py_append(fr, t, items->tuple.at[k]);
+    Py *item = core_eval(fr, e);
+    bool of_python = item->kind == PY_BUILTIN && !strcmp(item->builtin.b->library, "python");
+    if (of_python || item->kind == PY_MODULE || item->kind == PY_LIBRARY || item->kind == PY_CONSTEXPR_TYPE)
+      diag_fail_hint(fr->cx, core_span(fr, e), of_python ? "ask for one type at a time" : NULL,
+                     "'%s' object has no attribute 'type': %s cannot be in a kernel's tuple", py_class_name(item),
+                     py_describe(fr, item));
+    py_append(fr, t, item);
   }
   return t; /* a list, too: Triton makes a tuple of it */
 }
@@ -600,6 +609,7 @@ static Py *eval_walrus(Front *fr, Node *n) {
 }
 
 int constexpr_condition(Front *fr, Span at, Py *cond) {
+  cond = py_number_of(cond);
   if (cond->kind == PY_BOOL || cond->kind == PY_INT) return cond->i != 0;
   if (cond->kind == PY_NONE) return 0;
   const char *hint = cond->kind == PY_STR ? "compare it: `if NAME == \"...\"` or `if NAME != \"\"`"
@@ -681,7 +691,7 @@ Py *core_eval(Front *fr, Node *n) {
     case NODE_GENERATOR_EXP: core_unsupported(fr, n, "a generator", "use a list comprehension over a tuple");
     case NODE_SET_COMP:
     case NODE_DICT_COMP: core_unsupported(fr, n, "a set or dict comprehension", NULL);
-    case NODE_STARRED: core_unsupported(fr, n, "`*` here", NULL);
+    case NODE_STARRED: core_unsupported(fr, n, "`*` here", "add the tuples: t + (x,)");
     case NODE_AWAIT:
     case NODE_YIELD:
     case NODE_YIELD_FROM: core_unsupported(fr, n, "`await` and `yield`", NULL);

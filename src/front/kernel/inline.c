@@ -4,12 +4,13 @@
 
 enum { MAX_CALL_DEPTH = 80 };
 
-static Py *default_of(Front *fr, Function *fn, int index, const char *param, Node *node) {
+static Py *default_of(Front *fr, Function *fn, int index, const Node *param, Node *node) {
   Node *args = fn->def->FunctionDef.args;
   if (!fn->defaults)
     fn->defaults = NEW_N(fr->cx->arena, Py *,
                          args->arguments.posonlyargs.n + args->arguments.args.n + args->arguments.kwonlyargs.n + 1);
-  if (!fn->defaults[index]) fn->defaults[index] = host_default(fr, fn, param);
+  if (!fn->defaults[index]) fn->defaults[index] = host_default(fr, fn, param->arg.arg);
+  if (!fn->defaults[index] && fn->kept) fn->defaults[index] = map_get(fn->kept, param);
   if (!fn->defaults[index])
     fn->defaults[index] = host_eval_at(fr, fn->around ? fn->around : fn->module->globals, node, fn->def->span.line);
   return fn->defaults[index];
@@ -86,7 +87,7 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
         vec_push(cx->arena, &missing, p->arg.arg);
         continue;
       }
-      values[i] = default_of(fr, fn, i, p->arg.arg, def);
+      values[i] = default_of(fr, fn, i, p, def);
     }
     scope_set(fr, p->arg.arg, values[i], p);
   }

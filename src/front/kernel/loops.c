@@ -336,6 +336,10 @@ static Flow run_unrolled(Front *fr, Rest *rest, bool tail) {
     more.rest.empty = last && t->after->empty && !n->For.orelse.n;
     return core_guard(fr, flow, &more.rest, tail);
   }
+  for (int i = 0; i < n->For.orelse.n; i++)
+    if (n->For.orelse.at[i]->kind != NODE_EXPR)
+      diag_fail_hint(fr->cx, core_span(fr, n->For.orelse.at[i]), "write it after the loop",
+                     "Don't know what to do with else after for: it cannot be used in a kernel");
   if (n->For.orelse.n) {
     Flow flow = core_of(fr)->exec(fr, &n->For.orelse, 0, tail && t->after->empty);
     if (flow.kind != FLOW_FALLS) return core_guard(fr, flow, t->after, tail);

@@ -120,17 +120,39 @@ static const struct {
     {"copy", "copy"},
 };
 
-/* Libraries of the host that a file may import; whatever a kernel takes from them and is not in a table is not at hand.
- */
-static const char *const host_libraries[] = {"torch",       "typing",     "typing_extensions",
-                                             "collections", "enum",       "functools",
-                                             "dataclasses", "abc",        "os",
-                                             "sys",         "warnings",   "inspect",
-                                             "itertools",   "contextlib", "__future__",
-                                             "logging",     "numbers",    "types",
-                                             "time",        "re",         "random",
-                                             "string",      "pathlib",    "json",
-                                             "builtins"};
+/* Libraries of the host that a file may import, PyTorch and Python's own; whatever a kernel takes from them and is not
+ * in a table is not at hand. */
+static const char *const host_libraries[] = {"torch",        "typing",     "typing_extensions",
+                                             "collections",  "enum",       "functools",
+                                             "dataclasses",  "abc",        "os",
+                                             "sys",          "warnings",   "inspect",
+                                             "itertools",    "contextlib", "__future__",
+                                             "logging",      "numbers",    "types",
+                                             "time",         "re",         "random",
+                                             "string",       "pathlib",    "json",
+                                             "builtins",     "argparse",   "array",
+                                             "ast",          "asyncio",    "atexit",
+                                             "base64",       "bisect",     "calendar",
+                                             "cmath",        "codecs",     "concurrent",
+                                             "configparser", "copyreg",    "csv",
+                                             "ctypes",       "datetime",   "decimal",
+                                             "difflib",      "dis",        "errno",
+                                             "fnmatch",      "fractions",  "gc",
+                                             "getpass",      "glob",       "graphlib",
+                                             "gzip",         "hashlib",    "heapq",
+                                             "importlib",    "io",         "keyword",
+                                             "linecache",    "locale",     "multiprocessing",
+                                             "optparse",     "pickle",     "pkgutil",
+                                             "platform",     "pprint",     "queue",
+                                             "secrets",      "select",     "selectors",
+                                             "shutil",       "signal",     "site",
+                                             "socket",       "stat",       "statistics",
+                                             "struct",       "subprocess", "symtable",
+                                             "sysconfig",    "tempfile",   "textwrap",
+                                             "threading",    "timeit",     "token",
+                                             "tokenize",     "traceback",  "unittest",
+                                             "urllib",       "uuid",       "weakref",
+                                             "zipfile",      "zlib"};
 
 const char *builtin_library(Front *fr, const char *path) {
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)

@@ -30,6 +30,11 @@ static Py *items(Front *fr, const Builtin *b, Span at, Py *p) {
   return t;
 }
 
+static Py *ordered_items(Front *fr, const Builtin *b, Span at, Py *p) {
+  if (p->kind == PY_TUPLE && p->tuple.is_set && !py_has_order(p)) lib_fail(fr, at, b, NULL, "the order of a set");
+  return items(fr, b, at, p);
+}
+
 static Py *operate(Front *fr, const Builtin *b, Span at, PyOp op, Py *x, Py *y) {
   if (x->kind == PY_TENSOR || y->kind == PY_TENSOR) return sem_binary(fr, at, op, x, y);
   const char *why = NULL;
@@ -44,13 +49,17 @@ static Py *call_len(Front *fr, const Builtin *b, Span at, Py **args) {
   if (args[0]->kind == PY_TENSOR)
     lib_refuse(fr, at, "x.shape[0] is the size of its first dim, x.numel the number of its elements",
                "object of type 'tensor' has no len(): it is %s", py_describe(fr, args[0]));
-  if (args[0]->kind == PY_STR) return py_int(fr, (PyInt)args[0]->str.n);
+  if (args[0]->kind == PY_STR) {
+    PyInt characters = 0;
+    for (size_t i = 0; i < args[0]->str.n; i++) characters += ((unsigned char)args[0]->str.s[i] & 0xc0) != 0x80;
+    return py_int(fr, characters);
+  }
   return py_int(fr, items(fr, b, at, args[0])->tuple.n);
 }
 
 static Py *call_list(Front *fr, const Builtin *b, Span at, Py **args) {
   if (lib_none(args[0])) return py_list(fr, 0, NULL);
-  Py *t = items(fr, b, at, args[0]);
+  Py *t = ordered_items(fr, b, at, args[0]);
   return b->name[0] == 'l' ? py_list(fr, t->tuple.n, t->tuple.at) : py_tuple(fr, t->tuple.n, t->tuple.at);
 }
 
@@ -79,7 +88,7 @@ static Py *call_zip(Front *fr, const Builtin *b, Span at, Py **args) {
   int n = args[0]->tuple.n, shortest = -1;
   Py **lists = NEW_N(fr->cx->arena, Py *, n + 1), *out = py_list(fr, 0, NULL);
   for (int i = 0; i < n; i++) {
-    lists[i] = items(fr, b, at, args[0]->tuple.at[i]);
+    lists[i] = ordered_items(fr, b, at, args[0]->tuple.at[i]);
     if (shortest < 0 || lists[i]->tuple.n < shortest) shortest = lists[i]->tuple.n;
   }
   for (int k = 0; k < shortest; k++) {
@@ -91,14 +100,14 @@ static Py *call_zip(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_enumerate(Front *fr, const Builtin *b, Span at, Py **args) {
-  Py *t = items(fr, b, at, args[0]), *out = py_list(fr, 0, NULL);
+  Py *t = ordered_items(fr, b, at, args[0]), *out = py_list(fr, 0, NULL);
   for (int i = 0; i < t->tuple.n; i++)
     py_append(fr, out, py_tuple(fr, 2, (Py *[]){py_int(fr, lib_int(fr, at, b, "start", args[1]) + i), t->tuple.at[i]}));
   return out;
 }
 
 static Py *call_reversed(Front *fr, const Builtin *b, Span at, Py **args) {
-  Py *t = items(fr, b, at, args[0]), *out = py_list(fr, 0, NULL);
+  Py *t = ordered_items(fr, b, at, args[0]), *out = py_list(fr, 0, NULL);
   for (int i = t->tuple.n - 1; i >= 0; i--) py_append(fr, out, t->tuple.at[i]);
   return out;
 }
@@ -137,7 +146,11 @@ static Py *call_bool(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Py *call_str(Front *fr, const Builtin *b, Span at, Py **args) {
   refuse_tensor(fr, b, at, args[0], NULL);
-  return py_str(fr, py_text(fr, args[0]));
+  if (!py_has_text(args[0])) lib_fail(fr, at, b, NULL, "the text of %s", py_describe(fr, args[0]));
+  const char *why = NULL;
+  Py *text = py_format(fr, args[0], b->name[0] == 'r' ? 'r' : -1, NULL, &why);
+  if (!text) why_not(fr, b, at, why);
+  return text;
 }
 
 static Py *call_abs(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -152,12 +165,15 @@ static Py *call_abs(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Py *call_round(Front *fr, const Builtin *b, Span at, Py **args) {
   refuse_tensor(fr, b, at, args[0], "use libdevice.rint or tl.floor(x + 0.5)");
-  if (args[0]->kind == PY_FLOAT && lib_none(args[1])) return py_int(fr, (PyInt)nearbyint(args[0]->f));
-  if (args[0]->kind == PY_FLOAT) {
-    double scale = pow(10, lib_small_int(fr, at, b, "ndigits", args[1]));
-    return py_float(fr, nearbyint(args[0]->f * scale) / scale);
-  }
-  return py_int(fr, lib_int(fr, at, b, "x", args[0]));
+  int digits = lib_none(args[1]) ? 0 : lib_small_int(fr, at, b, "ndigits", args[1]);
+  if (digits < 0 || digits > 300) lib_fail(fr, at, b, NULL, "`ndigits` must be in 0 to 300");
+  if (args[0]->kind != PY_FLOAT) return py_int(fr, lib_int(fr, at, b, "x", args[0]));
+  if (!(fabs(args[0]->f) < 0x1p126)) lib_fail(fr, at, b, NULL, "%s is too large", py_describe(fr, args[0]));
+  if (lib_none(args[1])) return py_int(fr, (PyInt)nearbyint(args[0]->f));
+  char text[400]; /* rounds what the number is, not what a product with a power of ten makes of it */
+  snprintf(text, sizeof text, "%.*f", digits, args[0]->f);
+  char *end;
+  return py_float(fr, text_to_double(text, &end));
 }
 
 static Py *call_pow(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -173,7 +189,7 @@ static Py *call_divmod(Front *fr, const Builtin *b, Span at, Py **args) {
 /* min and max: numbers stay numbers; with a tensor among them, tl.minimum and tl.maximum. */
 static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
   Py *list = args[0];
-  if (list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TUPLE) list = list->tuple.at[0];
+  if (list->tuple.n == 1 && list->tuple.at[0]->kind != PY_TENSOR) list = items(fr, b, at, list->tuple.at[0]);
   bool max = !strcmp(b->name, "max");
   if (list->tuple.n == 0) lib_fail(fr, at, b, NULL, "at least one value must be given");
   Py *best = list->tuple.at[0];
@@ -228,7 +244,7 @@ static bool is_instance(Front *fr, const Builtin *b, Span at, const Py *x, const
   if (type->kind == PY_CONSTEXPR_TYPE) return false; /* as Triton: isinstance sees what a constexpr holds */
   if (type->kind == PY_CLASS) {
     const PyClass *cls = x->kind == PY_OBJECT ? x->object.cls : x->kind == PY_TUPLE ? x->tuple.cls : NULL;
-    return cls && (cls == type->cls || cls->def == type->cls->def);
+    return cls && class_is(cls, type->cls);
   }
   if (type->kind != PY_BUILTIN) {
     if (type->kind == PY_UNKNOWN) return false; /* a class of the host: no value of a kernel is one */
@@ -248,7 +264,7 @@ static bool is_instance(Front *fr, const Builtin *b, Span at, const Py *x, const
     if (strcmp(types[i].name, type->builtin.b->name) || strcmp(types[i].library, type->builtin.b->library)) continue;
     bool yes = x->kind == types[i].kinds[0] || (types[i].kinds[1] && x->kind == types[i].kinds[1]);
     if (yes && x->kind == PY_TUPLE && !strcmp(types[i].library, "python"))
-      return x->tuple.is_list == !strcmp(types[i].name, "list");
+      return x->tuple.is_list == !strcmp(types[i].name, "list") && !x->tuple.is_set && !x->tuple.is_view;
     if (yes && x->kind == PY_TYPE && !strcmp(types[i].name, "pointer_type")) return x->type->ptr && !x->type->rank;
     if (yes && x->kind == PY_TYPE && !strcmp(types[i].name, "block_type")) return x->type->rank > 0;
     return yes;
@@ -271,9 +287,15 @@ static Py *attribute(Front *fr, Span at, Py *x, const char *name) {
   }
 }
 
+/* What a constexpr holds has no `value`, as Triton sees it here: it takes the constexpr off before it asks. */
+static bool is_of_constexpr(const Py *x, const char *name) {
+  bool plain = x->kind == PY_NONE || py_is_number(x) || x->kind == PY_STR || x->kind == PY_TYPE;
+  return plain && (!strcmp(name, "value") || (!strcmp(name, "type") && x->kind != PY_TYPE));
+}
+
 static Py *call_getattr(Front *fr, const Builtin *b, Span at, Py **args) {
   const char *name = lib_str(fr, at, b, "name", args[1]);
-  Py *r = attribute(fr, at, args[0], name);
+  Py *r = is_of_constexpr(args[0], name) ? NULL : attribute(fr, at, args[0], name);
   if (r && r->kind == PY_UNKNOWN) r = NULL;
   if (!strcmp(b->name, "hasattr")) return py_bool(fr, r != NULL);
   if (r) return r;

@@ -31,7 +31,7 @@ const Node *decorator_keyword(const Node *call, const char *name) {
   return NULL;
 }
 
-Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure) {
+Py *function_value(Front *fr, Node *def, Namespace *around, const HostScope *closure) {
   Function *fn = NEW(fr->cx->arena, Function);
   fn->name = def->kind == NODE_LAMBDA ? "<lambda>" : def->FunctionDef.name;
   fn->def = def;

@@ -5,12 +5,16 @@
  * nothing here fails. A budget of steps for a whole file keeps endless loops out. */
 #include "front/core.h"
 
+Py *host_found(const HostScope *sc, const char *name) {
+  Py *v = NULL;
+  for (; sc && !v; sc = sc->up) v = map_get(sc->names, name);
+  return v;
+}
+
 static Py *lookup(Front *fr, HostScope *sc, const char *name) {
-  for (HostScope *s = sc; s; s = s->up) {
-    Py *v = map_get(s->names, name);
-    if (v) return v;
-  }
-  Py *v = sc->ns ? namespace_lookup(fr, sc->ns, name) : NULL;
+  Py *v = host_found(sc, name);
+  if (v) return v;
+  v = sc->ns ? namespace_lookup(fr, sc->ns, name) : NULL;
   if (!v && host_python(name)) v = py_unknown(fr, "python.%s", name);
   if (!v) v = front_hooks.python_name(fr, name, true);
   return v ? v : py_unknown(fr, "'%s'", name);
@@ -41,7 +45,11 @@ Py *host_attribute(Front *fr, Py *x, const char *attr) {
 
 void host_name(HostScope *sc, const char *name, Py *value) {
   if (sc->globals && map_get(sc->globals, name)) namespace_bind(namespace_file(sc->ns), name, value, NULL);
-  else if (sc->top) namespace_bind(sc->ns, name, value, NULL);
+  else if (sc->outer && map_get(sc->outer, name)) {
+    HostScope *s = sc->up;
+    while (s && !map_get(s->names, name)) s = s->up;
+    if (s) map_put(s->names, name, value);
+  } else if (sc->top) namespace_bind(sc->ns, name, value, NULL);
   else map_put(sc->names, name, value);
 }
 
@@ -178,19 +186,32 @@ static Py *compare(Front *fr, HostScope *sc, Node *n) {
   Py *left = host_eval(fr, sc, n->Compare.left), *result = NULL;
   for (int i = 0; i < n->Compare.ops.n; i++) {
     Py *right = host_eval(fr, sc, n->Compare.comparators.at[i]);
-    if (left->kind == PY_UNKNOWN) return left;
-    if (right->kind == PY_UNKNOWN) return right;
-    const char *why = NULL;
-    result = py_compare(fr, n->Compare.ops.at[i], left, right, &why);
-    if (!result) return py_unknown(fr, "%s", why);
-    if (!result->i) return result;
+    result = host_compare(fr, n->Compare.ops.at[i], left, right);
+    int truth = py_truth_known(result);
+    if (truth <= 0) return truth < 0 && result->kind != PY_UNKNOWN ? py_unknown(fr, "a comparison") : result;
     left = right;
   }
   return result;
 }
 
+/* super().f(...): which class's it is nobody knows here, so that `self` may have changed. */
+static bool calls_super(const Node *n) {
+  const Node *x = n->Call.func->kind == NODE_ATTRIBUTE ? n->Call.func->Attribute.value : NULL;
+  return x && x->kind == NODE_CALL && x->Call.func->kind == NODE_NAME && !strcmp(x->Call.func->Name.id, "super");
+}
+
+static void forget_fields(Front *fr, Py *x, const char *why) {
+  for (int i = 0; x && x->kind == PY_OBJECT && i < map_count(x->object.fields); i++) {
+    const void *name;
+    void *v;
+    map_entry(x->object.fields, i, &name, &v);
+    map_put(x->object.fields, name, py_unknown(fr, "%s", why));
+  }
+}
+
 static Py *call(Front *fr, HostScope *sc, Node *n) {
   Arena *a = fr->cx->arena;
+  if (calls_super(n)) forget_fields(fr, host_found(sc, intern_z(fr->cx, "self")), "what super() may have changed");
   Py *callee = host_eval(fr, sc, n->Call.func);
   Call c = {.span = n->span};
   VEC(Py *) args = {0};
@@ -250,15 +271,10 @@ static Py *display(Front *fr, HostScope *sc, const NodeList *elts, bool is_list)
   return t;
 }
 
-static Py *set_of(Front *fr, Py *list) { /* a set is a list without doubles here */
-  if (list->kind != PY_TUPLE) return list;
-  Py *out = py_list(fr, 0, NULL);
-  for (int i = 0; i < list->tuple.n; i++) {
-    bool seen = false;
-    for (int k = 0; k < out->tuple.n && !seen; k++) seen = py_equal(out->tuple.at[k], list->tuple.at[i]);
-    if (!seen) py_append(fr, out, list->tuple.at[i]);
-  }
-  return out;
+static Py *set_of(Front *fr, Py *list) {
+  const Py *hole = py_hole(list);
+  if (hole) return py_unknown(fr, "a set with %s", py_describe(fr, hole));
+  return list->kind == PY_TUPLE ? py_set(fr, list->tuple.n, list->tuple.at) : list;
 }
 
 static Py *dict_display(Front *fr, HostScope *sc, Node *n) {
@@ -286,6 +302,7 @@ static Py *f_string(Front *fr, HostScope *sc, Node *n) {
       Py *x = host_eval(fr, sc, v->FormattedValue.value);
       Py *spec = v->FormattedValue.format_spec ? host_eval(fr, sc, v->FormattedValue.format_spec) : NULL;
       if (x->kind == PY_UNKNOWN) return x;
+      if (!py_has_text(x)) return py_unknown(fr, "the text of %s", py_describe(fr, x));
       if (spec && spec->kind != PY_STR) return spec;
       const char *why = NULL;
       part = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);
@@ -305,36 +322,76 @@ static Py *slice(Front *fr, HostScope *sc, Node *n) {
   return p;
 }
 
-/* The locals that a nested function sees. */
-static Map *closure_of(Front *fr, HostScope *sc) {
-  if (!sc->up) return sc->names;
-  Map *all = map_create(fr->cx->arena, false);
-  VEC(HostScope *) chain = {0};
-  for (HostScope *s = sc; s; s = s->up) vec_push(fr->cx->arena, &chain, s);
-  for (int i = chain.n - 1; i >= 0; i--)
-    for (int k = 0; k < map_count(chain.at[i]->names); k++) {
-      const void *name;
-      void *v;
-      map_entry(chain.at[i]->names, k, &name, &v);
-      map_put(all, name, v);
-    }
-  return all;
+/* The scopes that a nested function sees: it shares their names, so that it sees what they are bound to later. */
+static HostScope *closure_of(Front *fr, HostScope *sc) {
+  HostScope *copy = arena_copy(fr->cx->arena, sc, sizeof *sc);
+  if (sc->up) copy->up = closure_of(fr, sc->up);
+  return copy;
 }
 
-Py *host_function(Front *fr, HostScope *sc, Node *def) { return function_value(fr, def, sc->ns, closure_of(fr, sc)); }
+static void keep_default(Front *fr, HostScope *sc, Function *fn, const Node *param, Node *value) {
+  if (value) map_put(fn->kept, param, host_eval(fr, sc, value));
+}
+
+Py *host_function(Front *fr, HostScope *sc, Node *def) {
+  Py *f = function_value(fr, def, sc->ns, closure_of(fr, sc));
+  const Node *a = def->kind == NODE_LAMBDA ? def->Lambda.args : def->FunctionDef.args;
+  const NodeList *first = &a->arguments.posonlyargs, *args = &a->arguments.args, *by_name = &a->arguments.kwonlyargs;
+  int positional = first->n + args->n, without = positional - a->arguments.defaults.n;
+  f->fn->kept = map_create(fr->cx->arena, false);
+  for (int i = without; i < positional; i++)
+    keep_default(fr, sc, f->fn, i < first->n ? first->at[i] : args->at[i - first->n],
+                 a->arguments.defaults.at[i - without]);
+  for (int i = 0; i < by_name->n; i++) keep_default(fr, sc, f->fn, by_name->at[i], a->arguments.kw_defaults.at[i]);
+  return f;
+}
+
+/* Python raises `name` here, as far as is known. */
+static Py *raise(Front *fr, const char *name, const char *why) {
+  Project *p = front_project(fr);
+  p->raised = name;
+  Py *none = py_unknown(fr, "%s", why);
+  p->raising = none->library;
+  return none;
+}
+
+static Py *subscript(Front *fr, HostScope *sc, Node *n) {
+  Py *x = host_eval(fr, sc, n->Subscript.value), *index = host_eval(fr, sc, n->Subscript.slice);
+  if (x->kind == PY_UNKNOWN) return x;
+  if (index->kind == PY_UNKNOWN) return index;
+  if (x->kind == PY_CLASS && x->cls->is_enum && index->kind == PY_STR) return host_attribute(fr, x, index->str.s);
+  Py *own = host_special(fr, x, "__getitem__", index);
+  if (own) return own;
+  if (x->kind == PY_DICT && py_hole(index)) return (Py *)py_hole(index);
+  const char *why = NULL;
+  Py *v = py_subscript(fr, x, index, &why);
+  if (v) return v;
+  bool counted = (x->kind == PY_TUPLE && !x->tuple.is_set) || (x->kind == PY_STR && py_is_ascii(x));
+  if (x->kind == PY_DICT) return raise(fr, "KeyError", why);
+  return counted && index->kind == PY_INT ? raise(fr, "IndexError", why) : py_unknown(fr, "%s", why);
+}
+
+static Py *bin_op(Front *fr, HostScope *sc, Node *n) {
+  Py *a = host_eval(fr, sc, n->BinOp.left), *b = host_eval(fr, sc, n->BinOp.right);
+  PyOp op = n->BinOp.op;
+  bool divides = op == PYOP_DIV || op == PYOP_FLOOR_DIV || op == PYOP_MOD;
+  if (divides && py_is_number(a) && py_is_number(b) && py_as_double(b) == 0)
+    return raise(fr, "ZeroDivisionError", "division by zero");
+  return host_binary(fr, op, a, b);
+}
 
 Py *host_eval(Front *fr, HostScope *sc, Node *n) {
   stack_guard();
+  if (front_project(fr)->raising) return py_unknown(fr, "%s", front_project(fr)->raising);
   if (!host_step(fr)) return py_unknown(fr, "a computation that takes too long");
   switch (n->kind) {
     case NODE_NAME: return lookup(fr, sc, n->Name.id);
     case NODE_CONSTANT: {
-      const char *why = NULL;
-      Py *v = py_constant(fr, n, &why);
+      const char *why = "bytes";
+      Py *v = n->Constant.value.kind == CONST_BYTES ? NULL : py_constant(fr, n, &why);
       return v ? v : py_unknown(fr, "%s", why);
     }
-    case NODE_BIN_OP:
-      return host_binary(fr, n->BinOp.op, host_eval(fr, sc, n->BinOp.left), host_eval(fr, sc, n->BinOp.right));
+    case NODE_BIN_OP: return bin_op(fr, sc, n);
     case NODE_UNARY_OP: {
       Py *x = host_eval(fr, sc, n->UnaryOp.operand);
       if (x->kind == PY_UNKNOWN) return x;
@@ -346,15 +403,7 @@ Py *host_eval(Front *fr, HostScope *sc, Node *n) {
     case NODE_COMPARE: return compare(fr, sc, n);
     case NODE_CALL: return call(fr, sc, n);
     case NODE_ATTRIBUTE: return host_attribute(fr, host_eval(fr, sc, n->Attribute.value), n->Attribute.attr);
-    case NODE_SUBSCRIPT: {
-      Py *x = host_eval(fr, sc, n->Subscript.value), *index = host_eval(fr, sc, n->Subscript.slice);
-      if (x->kind == PY_UNKNOWN) return x;
-      if (index->kind == PY_UNKNOWN) return index;
-      if (x->kind == PY_CLASS && x->cls->is_enum && index->kind == PY_STR) return host_attribute(fr, x, index->str.s);
-      const char *why = NULL;
-      Py *v = py_subscript(fr, x, index, &why);
-      return v ? v : py_unknown(fr, "%s", why);
-    }
+    case NODE_SUBSCRIPT: return subscript(fr, sc, n);
     case NODE_SLICE: return slice(fr, sc, n);
     case NODE_TUPLE: return display(fr, sc, &n->Tuple.elts, false);
     case NODE_LIST: return display(fr, sc, &n->List.elts, true);
@@ -391,7 +440,12 @@ Py *host_eval_at(Front *fr, Namespace *ns, Node *n, int line) {
 
 Py *host_eval_in(Front *fr, Namespace *ns, Node *n) {
   HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
-  return host_eval(fr, &sc, n);
+  Project *p = front_project(fr);
+  const char *outside = p->raising;
+  p->raising = NULL; /* a name's value is what its statement gives, whoever asks for it */
+  Py *v = host_eval(fr, &sc, n);
+  p->raising = outside;
+  return v;
 }
 
 /* A constexpr's value from the text of a Python expression; names are the kernel's file's, and tl's types. */

@@ -24,7 +24,7 @@ Py *host_library(Front *fr, const char *path) {
   /* clang-format off */
   static const char *const functions[] = {"functools.partial", "functools.reduce", "itertools.product",
     "itertools.chain", "collections.namedtuple", "collections.OrderedDict",
-    "collections.defaultdict", "copy.deepcopy", "copy.copy", "os.getenv", "packaging.version.parse",
+    "copy.deepcopy", "copy.copy", "os.getenv", "packaging.version.parse",
     "packaging.version.Version", "torch.finfo", "torch.iinfo"};
   /* clang-format on */
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
@@ -80,11 +80,13 @@ static Py *call_one(Front *fr, Py *fn, const Call *c, Py *x) {
 }
 
 static Py *product(Front *fr, const Call *c) {
-  int n = c->n;
+  Py *times = keyword(c, "repeat");
+  if (times && (times->kind != PY_INT || times->i < 0 || times->i > 16)) return py_unknown(fr, "a product");
+  int n = times ? c->n * (int)times->i : c->n;
   Py **lists = NEW_N(fr->cx->arena, Py *, n + 1);
   int64_t total = 1;
   for (int i = 0; i < n; i++) {
-    lists[i] = host_iterate(fr, c->args[i]);
+    lists[i] = host_iterate(fr, c->args[i % c->n]);
     if (lists[i]->kind == PY_UNKNOWN) return lists[i];
     total *= lists[i]->tuple.n;
     if (total > 100000) return py_unknown(fr, "a product of too many items");
@@ -181,9 +183,12 @@ static Py *type_info(Front *fr, const Py *dtype, bool is_int) {
 
 static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map, filter, set: eager here */
   bool by_function = !strcmp(name, "map") || !strcmp(name, "filter");
-  Py *items = c->n > by_function ? host_iterate(fr, c->args[by_function])
-              : by_function      ? py_unknown(fr, "%s", name)
-                                 : py_tuple(fr, 0, NULL);
+  Py *from = c->n > by_function ? c->args[by_function] : NULL;
+  bool is_set = from && !by_function && from->kind == PY_TUPLE && from->tuple.is_set; /* no matter its order */
+  Py *items = is_set        ? from
+              : from        ? host_iterate(fr, from)
+              : by_function ? py_unknown(fr, "%s", name)
+                            : py_tuple(fr, 0, NULL);
   if (items->kind == PY_UNKNOWN) return items;
   Py *out = py_list(fr, 0, NULL);
   if (by_function) {
@@ -191,7 +196,8 @@ static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map
       bool itself = name[0] == 'f' && c->args[0]->kind == PY_NONE;
       Py *v = itself ? items->tuple.at[i] : call_one(fr, c->args[0], c, items->tuple.at[i]);
       if (name[0] == 'm') py_append(fr, out, v);
-      else if (py_truth_known(v) != 0) py_append(fr, out, items->tuple.at[i]);
+      else if (py_truth_known(v) < 0) return py_unknown(fr, "a filter by something unknown");
+      else if (py_truth_known(v)) py_append(fr, out, items->tuple.at[i]);
     }
     return out;
   }
@@ -200,15 +206,11 @@ static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map
     Py *keys = py_list(fr, items->tuple.n, items->tuple.at), *key = keyword(c, "key"), *reverse = keyword(c, "reverse");
     for (int i = 0; key && key->kind != PY_NONE && i < keys->tuple.n; i++)
       keys->tuple.at[i] = call_one(fr, key, c, items->tuple.at[i]);
-    py_sort(fr, out, keys, reverse && py_truth_known(reverse) == 1);
-    return out;
+    int backwards = reverse ? py_truth_known(reverse) : 0;
+    return backwards >= 0 && py_sort(fr, out, keys, backwards) ? out : py_unknown(fr, "the order of what is sorted");
   }
-  for (int i = 0; i < items->tuple.n; i++) {
-    bool seen = false;
-    for (int k = 0; k < out->tuple.n && !seen; k++) seen = py_equal(out->tuple.at[k], items->tuple.at[i]);
-    if (!seen) py_append(fr, out, items->tuple.at[i]);
-  }
-  return out;
+  const Py *hole = py_hole(items);
+  return hole ? py_unknown(fr, "a set with %s", py_describe(fr, hole)) : py_set(fr, items->tuple.n, items->tuple.at);
 }
 
 static Py *copy_of(Front *fr, Py *x, bool deep) {
@@ -216,6 +218,7 @@ static Py *copy_of(Front *fr, Py *x, bool deep) {
   if (x->kind == PY_TUPLE) {
     Py *r = py_tuple(fr, x->tuple.n, x->tuple.at);
     r->tuple.is_list = x->tuple.is_list;
+    r->tuple.is_set = x->tuple.is_set;
     r->tuple.cls = x->tuple.cls;
     for (int i = 0; deep && i < r->tuple.n; i++) r->tuple.at[i] = copy_of(fr, r->tuple.at[i], true);
     return r;
@@ -249,11 +252,13 @@ static Py *call_sequence(const HostCall *h) { return sequence(h->fr, h->path + s
 static Py *call_print(const HostCall *h) { return py_none(h->fr); }
 static Py *call_iter(const HostCall *h) { /* a list of its own, of which next() takes the first */
   Py *items = host_iterate(h->fr, h->first);
-  return items->kind == PY_TUPLE ? py_list(h->fr, items->tuple.n, items->tuple.at) : items;
+  if (items->kind != PY_TUPLE) return items;
+  Py *iterator = py_list(h->fr, items->tuple.n, items->tuple.at);
+  iterator->tuple.is_iterator = true;
+  return iterator;
 }
 static Py *call_product(const HostCall *h) { return product(h->fr, h->call); }
 static Py *call_namedtuple(const HostCall *h) { return named_tuple(h->fr, h->call); }
-static Py *call_empty_dict(const HostCall *h) { return py_dict(h->fr); }
 static Py *call_copy(const HostCall *h) { return copy_of(h->fr, h->first, false); }
 static Py *call_deepcopy(const HostCall *h) { return copy_of(h->fr, h->first, true); }
 static Py *call_getenv(const HostCall *h) { return h->call->n > 1 ? h->call->args[1] : py_none(h->fr); }
@@ -266,13 +271,9 @@ static void put_keywords(Front *fr, Py *d, const Call *c) {
 }
 
 static Py *call_dict(const HostCall *h) {
-  Py *first = h->first, *d = first && first->kind == PY_DICT ? copy_of(h->fr, first, false) : py_dict(h->fr);
-  for (int i = 0; first && first->kind == PY_TUPLE && i < first->tuple.n; i++) {
-    Py *pair = first->tuple.at[i];
-    if (pair->kind == PY_TUPLE && pair->tuple.n == 2) py_dict_put(h->fr, d, pair->tuple.at[0], pair->tuple.at[1]);
-  }
-  put_keywords(h->fr, d, h->call);
-  return d;
+  Py *d = py_dict(h->fr);
+  const char *why = NULL;
+  return py_call_method(h->fr, d, "update", h->call, &why) ? d : py_unknown(h->fr, "%s", why);
 }
 
 static Py *call_callable(const HostCall *h) {
@@ -282,11 +283,11 @@ static Py *call_callable(const HostCall *h) {
 }
 
 static Py *call_next(const HostCall *h) {
-  Py *items = host_iterate(h->fr, h->first);
+  bool is_iterator = h->first->kind == PY_TUPLE && h->first->tuple.is_iterator;
+  Py *items = is_iterator ? h->first : host_iterate(h->fr, h->first);
   if (items->kind == PY_TUPLE && items->tuple.n) {
     Py *first = items->tuple.at[0];
-    if (items == h->first && items->tuple.is_list)
-      memmove(items->tuple.at, items->tuple.at + 1, sizeof *items->tuple.at * (size_t)--items->tuple.n);
+    if (is_iterator) memmove(items->tuple.at, items->tuple.at + 1, sizeof *items->tuple.at * (size_t)--items->tuple.n);
     return first;
   }
   return h->call->n > 1 ? h->call->args[1] : py_unknown(h->fr, "next() of nothing");
@@ -327,10 +328,38 @@ static Py *call_chain(const HostCall *h) {
   return out;
 }
 
+/* Of the GPU that is compiled for. The devices that are none stand in for one of 9.0, so that a file's kernels are the
+ * same on all. */
+static int capability(Front *fr) {
+  int sm = front_project(fr)->fr->options->cuda_sm;
+  return sm ? sm : 90;
+}
+
+static Py *call_yes(const HostCall *h) { return py_bool(h->fr, true); }
+static Py *call_no(const HostCall *h) { return py_bool(h->fr, false); }
+
+static Py *call_capability(const HostCall *h) {
+  int sm = capability(h->fr);
+  return py_tuple(h->fr, 2, (Py *[]){py_int(h->fr, sm / 10), py_int(h->fr, sm % 10)});
+}
+
+static Py *call_properties(const HostCall *h) {
+  Py *o = py_object(h->fr, NULL, "torch.cuda.DeviceProperties");
+  map_put(o->object.fields, "major", py_int(h->fr, capability(h->fr) / 10));
+  map_put(o->object.fields, "minor", py_int(h->fr, capability(h->fr) % 10));
+  map_put(o->object.fields, "warp_size", py_int(h->fr, 32));
+  return o;
+}
+
+static Py *call_import(const HostCall *h) { /* a library, or a file beside this one */
+  if (h->first->kind != PY_STR) return NULL;
+  return front_hooks.import_module(h->fr, h->fr->module, intern_z(h->fr->cx, h->first->str.s), 0);
+}
+
 static Py *call_current_target(const HostCall *h) { /* kernels choose by it between vendors */
   Py *o = py_object(h->fr, NULL, "triton.backends.compiler.GPUTarget");
   map_put(o->object.fields, "backend", py_str(h->fr, "cuda"));
-  map_put(o->object.fields, "arch", py_int(h->fr, 90));
+  map_put(o->object.fields, "arch", py_int(h->fr, capability(h->fr)));
   map_put(o->object.fields, "warp_size", py_int(h->fr, 32));
   return o;
 }
@@ -347,43 +376,63 @@ static Py *call_perf_model(const HostCall *h) {
   return perf_model_call(h->fr, h->path + strlen("triton.ops.matmul_perf_model."), h->call);
 }
 
-/* In WHOLE paths are equal, in START the name is the path's beginning, in END its end. */
+/* In WHOLE paths are equal, in START the name is the path's beginning, in END its end. `most`: arguments by position;
+ * `keywords`: names of those by name, "*" for any. What a row does not know of makes the result unknown. */
+enum { MANY = 1000000 };
 typedef enum { WHOLE, START, END } NamePart;
 static const struct HostRow {
   const char *name;
   Py *(*run)(const HostCall *h);
   bool needs_one; /* argument */
   NamePart part;
+  int most;
+  const char *keywords;
 } host_rows[] = {
-    {"python.sorted", call_sequence, false, WHOLE},
-    {"python.map", call_sequence, false, WHOLE},
-    {"python.filter", call_sequence, false, WHOLE},
-    {"python.set", call_sequence, false, WHOLE},
-    {"python.frozenset", call_sequence, false, WHOLE},
-    {"python.print", call_print, false, WHOLE},
-    {"python.dict", call_dict, false, WHOLE},
-    {"python.callable", call_callable, true, WHOLE},
-    {"python.iter", call_iter, true, WHOLE},
-    {"python.next", call_next, true, WHOLE},
-    {"argument.zero_.", call_zero, false, START},
-    {"argument.element_size.", call_element_size, false, START},
-    {"triton.ops.matmul_perf_model.", call_perf_model, false, START},
-    {"functools.partial", call_partial, true, WHOLE},
-    {"functools.reduce", call_reduce, false, WHOLE},
-    {"itertools.product", call_product, false, WHOLE},
-    {"itertools.chain", call_chain, false, WHOLE},
-    {"collections.namedtuple", call_namedtuple, false, WHOLE},
-    {"collections.OrderedDict", call_empty_dict, false, WHOLE},
-    {"collections.defaultdict", call_empty_dict, false, WHOLE},
-    {"copy.deepcopy", call_deepcopy, true, WHOLE},
-    {"copy.copy", call_copy, true, WHOLE},
-    {"os.getenv", call_getenv, true, WHOLE},
-    {"packaging.version.parse", call_version, true, WHOLE},
-    {"packaging.version.Version", call_version, true, WHOLE},
-    {"torch.finfo", call_finfo, true, WHOLE},
-    {"torch.iinfo", call_iinfo, true, WHOLE},
-    {"get_current_target", call_current_target, false, END},
+    {"python.sorted", call_sequence, false, WHOLE, 1, "key reverse"},
+    {"python.map", call_sequence, false, WHOLE, 2, ""},
+    {"python.filter", call_sequence, false, WHOLE, 2, ""},
+    {"python.set", call_sequence, false, WHOLE, 1, ""},
+    {"python.frozenset", call_sequence, false, WHOLE, 1, ""},
+    {"python.print", call_print, false, WHOLE, MANY, "*"},
+    {"python.dict", call_dict, false, WHOLE, 1, "*"},
+    {"python.callable", call_callable, true, WHOLE, 1, ""},
+    {"python.iter", call_iter, true, WHOLE, 1, ""},
+    {"python.next", call_next, true, WHOLE, 2, ""},
+    {"argument.zero_.", call_zero, false, START, MANY, "*"},
+    {"argument.element_size.", call_element_size, false, START, 0, ""},
+    {"triton.ops.matmul_perf_model.", call_perf_model, false, START, MANY, "*"},
+    {"functools.partial", call_partial, true, WHOLE, MANY, "*"},
+    {"functools.reduce", call_reduce, false, WHOLE, 3, ""},
+    {"itertools.product", call_product, false, WHOLE, MANY, "repeat"},
+    {"itertools.chain", call_chain, false, WHOLE, MANY, ""},
+    {"collections.namedtuple", call_namedtuple, false, WHOLE, 2, "defaults"},
+    {"collections.OrderedDict", call_dict, false, WHOLE, 1, "*"},
+    {"copy.deepcopy", call_deepcopy, true, WHOLE, 1, ""},
+    {"copy.copy", call_copy, true, WHOLE, 1, ""},
+    {"os.getenv", call_getenv, true, WHOLE, 2, ""},
+    {"packaging.version.parse", call_version, true, WHOLE, 1, ""},
+    {"packaging.version.Version", call_version, true, WHOLE, 1, ""},
+    {"torch.finfo", call_finfo, true, WHOLE, 1, ""},
+    {"torch.iinfo", call_iinfo, true, WHOLE, 1, ""},
+    {"torch.cuda.is_available", call_yes, false, WHOLE, 0, ""},
+    {"torch.cuda.is_bf16_supported", call_yes, false, WHOLE, 1, "including_emulation"}, /* from 8.0 on */
+    {"torch.cuda.get_device_capability", call_capability, false, WHOLE, 1, "device"},
+    {"torch.cuda.get_device_properties", call_properties, false, WHOLE, 1, "device"},
+    {"torch.xpu.is_available", call_no, false, WHOLE, 0, ""},
+    {"torch.mps.is_available", call_no, false, WHOLE, 0, ""},
+    {"torch.backends.mps.is_available", call_no, false, WHOLE, 0, ""},
+    {"importlib.import_module", call_import, true, WHOLE, 1, ""},
+    {"get_current_target", call_current_target, false, END, 0, ""},
 };
+
+static bool takes(const struct HostRow *r, const Call *c) {
+  for (int i = 0; i < c->kw_n && *r->keywords != '*'; i++) {
+    size_t n = strlen(c->kw_names[i]);
+    const char *at = strstr(r->keywords, c->kw_names[i]);
+    if (!at || (at != r->keywords && at[-1] != ' ') || (at[n] && at[n] != ' ')) return false;
+  }
+  return c->n <= r->most;
+}
 
 static bool names_path(const struct HostRow *r, const char *path) {
   switch (r->part) {
@@ -399,7 +448,7 @@ Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
   for (size_t i = 0; i < sizeof host_rows / sizeof *host_rows; i++) {
     const struct HostRow *r = &host_rows[i];
     if (!names_path(r, path) || (r->needs_one && !h.first)) continue;
-    v = r->run(&h);
+    v = takes(r, c) ? r->run(&h) : py_unknown(fr, "%s() with these arguments", path);
     break;
   }
   *known = v != NULL;

@@ -4,21 +4,35 @@
 
 static How exec_list(Front *fr, HostScope *sc, const NodeList *list, Py **result);
 
+/* Whether what was evaluated last has raised an exception, which the statement now hands on. */
+static bool raised(Front *fr) {
+  Project *p = front_project(fr);
+  bool is = p->raising != NULL;
+  p->raising = NULL;
+  return is;
+}
+
 static How exec_loop(Front *fr, HostScope *sc, Node *n, Py **result) {
   bool is_for = n->kind == NODE_FOR;
   Py *items = is_for ? host_iterate(fr, host_eval(fr, sc, n->For.iter)) : NULL;
+  if (raised(fr)) return HOW_RAISE;
   if (items && items->kind == PY_UNKNOWN) {
     *result = items;
     return HOW_GIVE_UP;
   }
-  for (int i = 0; !is_for || i < items->tuple.n; i++) {
+  for (int i = 0; !is_for || items->kind != PY_TUPLE || i < items->tuple.n; i++) {
     if (!host_step(fr)) {
       *result = py_unknown(fr, "a computation that takes too long");
+      return HOW_GIVE_UP;
+    }
+    if (is_for && items->kind != PY_TUPLE) { /* spoilt by what the loop does */
+      *result = items;
       return HOW_GIVE_UP;
     }
     if (is_for) host_assign(fr, sc, n->For.target, items->tuple.at[i]);
     else {
       Py *test = host_eval(fr, sc, n->While.test);
+      if (raised(fr)) return HOW_RAISE;
       int truth = py_truth_known(test);
       if (truth < 0) {
         *result = test;
@@ -125,6 +139,44 @@ static How exec_delete(Front *fr, HostScope *sc, const Node *n) {
   return HOW_NEXT;
 }
 
+/* a += b: lists, sets and dicts change in place, under all of their names. */
+static How exec_aug_assign(Front *fr, HostScope *sc, Node *n) {
+  Py *old = host_eval(fr, sc, n->AugAssign.target), *v = host_eval(fr, sc, n->AugAssign.value);
+  if (raised(fr)) return HOW_RAISE;
+  PyOp op = n->AugAssign.op;
+  bool is_list = old->kind == PY_TUPLE && old->tuple.is_list;
+  if (is_list && !old->tuple.is_set && op == PYOP_ADD) {
+    Py *items = host_iterate(fr, v);
+    bool fits = items->kind == PY_TUPLE && (items == old || !py_contains(items, old)) &&
+                items->tuple.n + old->tuple.n < MAX_HOST_ITEMS;
+    for (int i = 0, m = fits ? items->tuple.n : 0; i < m; i++) py_append(fr, old, items->tuple.at[i]);
+    if (!fits) py_spoil(fr, old, items->kind == PY_UNKNOWN ? items->library : "a list to which too much is added");
+    v = old;
+  } else {
+    bool own = old->kind == PY_OBJECT && old->object.cls;
+    for (int i = 0; own && i < map_count(old->object.cls->members); i++) { /* __iadd__ and its like */
+      const void *name;
+      void *unused;
+      map_entry(old->object.cls->members, i, &name, &unused);
+      if (!strncmp(name, "__i", 3) && strcmp(name, "__init__") && strcmp(name, "__iter__"))
+        v = py_unknown(fr, "what %s.%s makes", old->object.cls->name, (const char *)name);
+    }
+    v = host_binary(fr, op, old, v);
+    if (raised(fr)) return HOW_RAISE;
+    if (is_list && v->kind == PY_TUPLE && v->tuple.is_list) old->tuple = v->tuple, v = old;
+    else if (old->kind == PY_DICT && v->kind == PY_DICT) {
+      py_dict_changes(fr, old);
+      old->dict = v->dict;
+      v = old;
+    } else if ((is_list || old->kind == PY_DICT) && v->kind == PY_UNKNOWN) {
+      py_spoil(fr, old, v->library);
+      v = old;
+    }
+  }
+  host_assign(fr, sc, n->AugAssign.target, v);
+  return HOW_NEXT;
+}
+
 static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
   stack_guard();
   if (!host_step(fr)) {
@@ -134,34 +186,31 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
   switch (n->kind) {
     case NODE_EXPR: {
       Py *v = host_eval(fr, sc, n->Expr.value);
+      if (raised(fr)) return HOW_RAISE;
       if (v->kind == PY_UNKNOWN && !front_project(fr)->lost) front_project(fr)->lost = v->library;
       return HOW_NEXT;
     }
     case NODE_ASSIGN: {
       Py *v = host_eval(fr, sc, n->Assign.value);
+      if (raised(fr)) return HOW_RAISE;
       for (int i = 0; i < n->Assign.targets.n; i++) host_assign(fr, sc, n->Assign.targets.at[i], v);
       return HOW_NEXT;
     }
-    case NODE_ANN_ASSIGN:
-      if (n->AnnAssign.value) host_assign(fr, sc, n->AnnAssign.target, host_eval(fr, sc, n->AnnAssign.value));
-      return HOW_NEXT;
-    case NODE_AUG_ASSIGN: {
-      Py *old = host_eval(fr, sc, n->AugAssign.target), *v = host_eval(fr, sc, n->AugAssign.value);
-      if (old->kind == PY_TUPLE && old->tuple.is_list && n->AugAssign.op == PYOP_ADD) { /* in place */
-        Py *items = host_iterate(fr, v);
-        bool fits = items->kind == PY_TUPLE && (items == old || !py_contains(items, old)) &&
-                    items->tuple.n + old->tuple.n < MAX_HOST_ITEMS;
-        for (int i = 0, m = fits ? items->tuple.n : 0; i < m; i++) py_append(fr, old, items->tuple.at[i]);
-        if (!fits) py_spoil(fr, old, items->kind == PY_UNKNOWN ? items->library : "a list to which too much is added");
-        v = old;
-      } else v = host_binary(fr, n->AugAssign.op, old, v);
-      host_assign(fr, sc, n->AugAssign.target, v);
+    case NODE_ANN_ASSIGN: {
+      if (!n->AnnAssign.value) return HOW_NEXT;
+      Py *v = host_eval(fr, sc, n->AnnAssign.value);
+      if (raised(fr)) return HOW_RAISE;
+      host_assign(fr, sc, n->AnnAssign.target, v);
       return HOW_NEXT;
     }
-    case NODE_RETURN: *result = n->Return.value ? host_eval(fr, sc, n->Return.value) : py_none(fr); return HOW_RETURN;
+    case NODE_AUG_ASSIGN: return exec_aug_assign(fr, sc, n);
+    case NODE_RETURN:
+      *result = n->Return.value ? host_eval(fr, sc, n->Return.value) : py_none(fr);
+      return raised(fr) ? HOW_RAISE : HOW_RETURN;
     case NODE_IF: {
       Py *test = host_eval(fr, sc, n->If.test);
       int truth = py_truth_known(test);
+      if (raised(fr)) return HOW_RAISE;
       if (truth < 0) {
         *result = test;
         return HOW_GIVE_UP;
@@ -173,7 +222,7 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
     case NODE_TRY: return exec_try(fr, sc, n, result);
     case NODE_WITH: return exec_list(fr, sc, &n->With.body, result);
     case NODE_ASSERT:
-      if (py_truth_known(host_eval(fr, sc, n->Assert.test)) != 0) return HOW_NEXT;
+      if (py_truth_known(host_eval(fr, sc, n->Assert.test)) != 0) return raised(fr) ? HOW_RAISE : HOW_NEXT;
       front_project(fr)->raised = "AssertionError";
       return HOW_RAISE;
     case NODE_RAISE: return exec_raise(fr, n);
@@ -187,9 +236,16 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
       return HOW_NEXT;
     case NODE_CLASS_DEF: host_name(sc, n->ClassDef.name, class_value(fr, n, sc->ns)); return HOW_NEXT;
     case NODE_PASS: return HOW_NEXT;
+    case NODE_NONLOCAL:
+      if (!sc->outer) sc->outer = map_create(fr->cx->arena, false);
+      for (int i = 0; i < n->Nonlocal.names.n; i++) map_put(sc->outer, n->Nonlocal.names.at[i], n);
+      return HOW_NEXT;
     case NODE_GLOBAL:
       if (!sc->globals) sc->globals = map_create(fr->cx->arena, false);
-      for (int i = 0; i < n->Global.names.n; i++) map_put(sc->globals, n->Global.names.at[i], n);
+      for (int i = 0; i < n->Global.names.n; i++) {
+        namespace_get(fr, namespace_file(sc->ns), n->Global.names.at[i]); /* its file is run before it changes */
+        map_put(sc->globals, n->Global.names.at[i], n);
+      }
       return HOW_NEXT;
     default: *result = py_unknown(fr, "Python's %s", node_name(n->kind)); return HOW_GIVE_UP;
   }
@@ -216,8 +272,8 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
       total = positional + a->arguments.kwonlyargs.n;
   int first_default = positional - a->arguments.defaults.n, self_n = self ? 1 : 0, given = call->n + self_n;
   bool *used = NEW_N(fr->cx->arena, bool, call->kw_n + 1);
-  HostScope outside = {.names = fn->closure ? fn->closure : map_create(fr->cx->arena, false),
-                       .ns = fn->around ? fn->around : fn->module->globals};
+  HostScope outside = {.names = map_create(fr->cx->arena, false), .ns = fn->around ? fn->around : fn->module->globals};
+  if (fn->closure) outside = *fn->closure;
   for (int i = 0; i < total; i++) {
     Node *p = i < pos_only     ? a->arguments.posonlyargs.at[i]
               : i < positional ? a->arguments.args.at[i - pos_only]
@@ -261,15 +317,31 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
   return NULL;
 }
 
+static void find_yield(void *arg, Node *n) {
+  stack_guard();
+  if (n->kind == NODE_YIELD || n->kind == NODE_YIELD_FROM || n->kind == NODE_AWAIT) *(bool *)arg = true;
+  if (n->kind != NODE_LAMBDA && n->kind != NODE_FUNCTION_DEF && n->kind != NODE_CLASS_DEF)
+    node_children(n, find_yield, arg);
+}
+
+static bool is_generator(const Node *def) {
+  bool yields = false;
+  for (int i = 0; def->kind == NODE_FUNCTION_DEF && i < def->FunctionDef.body.n; i++)
+    find_yield(&yields, def->FunctionDef.body.at[i]);
+  return yields;
+}
+
 static Py *call_function(Front *fr, Function *fn, Py *self, const Call *call) {
   stack_guard();
   Project *p = front_project(fr);
+  if (is_generator(fn->def)) return py_unknown(fr, "the generator %s", fn->name);
   if (fn->kind == FN_JIT) return py_unknown(fr, "the result of the kernel function %s", fn->name);
   if (fn->def->kind != NODE_LAMBDA && fn->def->kind != NODE_FUNCTION_DEF)
     return py_unknown(fr, "the result of %s", fn->name);
   if (p->host_depth >= 100) return py_unknown(fr, "a recursion without end");
-  HostScope outer = {.names = fn->closure, .ns = fn->around ? fn->around : fn->module->globals};
-  HostScope sc = {.names = map_create(fr->cx->arena, false), .up = fn->closure ? &outer : NULL, .ns = outer.ns};
+  HostScope sc = {.names = map_create(fr->cx->arena, false),
+                  .up = (HostScope *)fn->closure,
+                  .ns = fn->around ? fn->around : fn->module->globals};
   Py *bad = bind(fr, fn, &sc, self, call);
   if (bad) return bad;
   p->host_depth++;
@@ -284,8 +356,33 @@ static Py *call_function(Front *fr, Function *fn, Py *self, const Call *call) {
       host_spoil_changed(fr, &sc, fn->def->FunctionDef.body.at[i], why);
   }
   if (how == HOW_NEXT) return py_none(fr);
-  if (how == HOW_RAISE) return py_unknown(fr, "the result of %s, which raises an exception", fn->name);
+  if (how == HOW_RAISE) {
+    Py *none = py_unknown(fr, "the result of %s, which raises an exception", fn->name);
+    p->raising = none->library;
+    return none;
+  }
   return result ? result : py_none(fr);
+}
+
+/* isinstance(x, type) where the type, or one of several, is not a library's; NULL: as in kernels. */
+static Py *host_isinstance(Front *fr, Py *x, Py *type) {
+  if (x->kind == PY_UNKNOWN) return x;
+  if (type->kind == PY_TUPLE) {
+    Py *unknown = NULL;
+    for (int i = 0; i < type->tuple.n; i++) {
+      Py *both[] = {x, type->tuple.at[i]};
+      Py *isinstance = front_hooks.python_name(fr, "isinstance", true);
+      Py *is = host_call(fr, isinstance, &(Call){.n = 2, .args = both});
+      if (is->kind == PY_UNKNOWN) unknown = is;
+      else if (py_truth_known(is)) return is;
+    }
+    return unknown ? unknown : py_bool(fr, false);
+  }
+  if (type->kind != PY_UNKNOWN) return NULL;
+  if (!strcmp(type->library, "python.object")) return py_bool(fr, true);
+  if (!strcmp(type->library, "python.dict")) return py_bool(fr, x->kind == PY_DICT);
+  if (!strcmp(type->library, "python.set")) return py_bool(fr, x->kind == PY_TUPLE && x->tuple.is_set);
+  return type;
 }
 
 static Py *call_builtin(Front *fr, Py *callee, const Call *call) {
@@ -311,6 +408,10 @@ static Py *call_builtin(Front *fr, Py *callee, const Call *call) {
   for (int i = 0; i < call->n + call->kw_n; i++) {
     Py *arg = i < call->n ? call->args[i] : call->kw_values[i - call->n];
     if (arg->kind == PY_UNKNOWN && strcmp(b->name, "Config") && strcmp(b->name, "isinstance")) return arg;
+  }
+  if (!strcmp(b->name, "isinstance") && call->n == 2) {
+    Py *is = host_isinstance(fr, call->args[0], call->args[1]);
+    if (is) return is;
   }
   Context *cx = fr->cx;
   volatile int diags = cx->diags.n;

@@ -8,8 +8,11 @@
  *         from libdevice import rsqrt                 from ... import   counts if one is
  *     except ImportError:
  *         from math import rsqrt
- *     if torch.version.hip: W = 64            W       = 64              counts if the test is true, or cannot be known
+ *     if torch.version.hip: W = 64            W       = 64              counts if the test is true
  *     else: W = 32                                    = 32              counts if the test is false
+ *
+ * Where a test cannot be known, both count: a name that they bind to one value, or that one of them alone binds, is
+ * that; any other is unknown, and says of which test.
  *
  * Where statements change what names are bound to (CONFIGS.append(x), for, a call of a function with `global`), the top
  * level is run in order instead, once, when a name is first asked for (toplevel.c). Each name then has its moments:
@@ -62,7 +65,8 @@ struct Namespace {
   Node *owner; /* FunctionDef, ClassDef; NULL: the file */
   Map *entries;
   VEC(Def *) stars; /* from x import * */
-  Map *tests;       /* If or Try statement -> (void *)1 no, (void *)2 yes */
+  Map *tests;       /* If or Try statement -> (void *) of a Counts */
+  Map *why;         /* If -> the text of its test, which cannot be known */
   Map *values;      /* statement -> Py of its right side */
   const NodeList *body;
   Run run;
@@ -195,6 +199,7 @@ Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, 
   ns->owner = owner;
   ns->entries = map_create(m->cx->arena, false);
   ns->tests = map_create(m->cx->arena, false);
+  ns->why = map_create(m->cx->arena, false);
   ns->values = map_create(m->cx->arena, false);
   ns->moments = map_create(m->cx->arena, false);
   ns->body = body;
@@ -252,25 +257,57 @@ static bool imports_found(Front *fr, Namespace *ns, const NodeList *body) {
   return true;
 }
 
-static bool branch_counts(Front *fr, Namespace *ns, const Guard *g) {
-  void *memo = map_get(ns->tests, g->stmt);
+typedef enum { COUNTS_UNASKED, COUNTS_NO, COUNTS_YES, COUNTS_MAYBE } Counts;
+
+static Counts branch_counts(Front *fr, Namespace *ns, const Guard *g) {
+  Counts memo = (Counts)(uintptr_t)map_get(ns->tests, g->stmt);
   if (!memo) {
-    map_put(ns->tests, g->stmt, (void *)2); /* while it is being evaluated: as if it were true */
-    bool yes;
-    /* unknown counts as true */
-    if (g->stmt->kind == NODE_IF)
-      yes = py_truth_known(front_hooks.host_eval_at(fr, ns, g->stmt->If.test, g->stmt->span.line)) != 0;
-    else yes = imports_found(fr, ns, &g->stmt->Try.body);
-    memo = yes ? (void *)2 : (void *)1;
-    map_put(ns->tests, g->stmt, memo);
+    map_put(ns->tests, g->stmt, (void *)(uintptr_t)COUNTS_YES); /* while it is being evaluated: as if it were true */
+    if (g->stmt->kind == NODE_IF) {
+      const Py *test = front_hooks.host_eval_at(fr, ns, g->stmt->If.test, g->stmt->span.line);
+      int truth = py_truth_known(test);
+      memo = truth < 0 ? COUNTS_MAYBE : truth ? COUNTS_YES : COUNTS_NO;
+      if (truth < 0) map_put(ns->why, g->stmt, (void *)py_describe(fr, test));
+    } else memo = imports_found(fr, ns, &g->stmt->Try.body) ? COUNTS_YES : COUNTS_NO;
+    map_put(ns->tests, g->stmt, (void *)(uintptr_t)memo);
   }
-  return (memo == (void *)2) == (g->branch == 0);
+  if (memo == COUNTS_MAYBE) return memo;
+  return (memo == COUNTS_YES) == (g->branch == 0) ? COUNTS_YES : COUNTS_NO;
 }
 
-static bool counts(Front *fr, Namespace *ns, const Guard *g) {
-  for (; g; g = g->up)
-    if (!branch_counts(fr, ns, g)) return false;
+static Counts counts(Front *fr, Namespace *ns, const Guard *g) {
+  Counts all = COUNTS_YES;
+  for (; g; g = g->up) {
+    Counts c = branch_counts(fr, ns, g);
+    if (c == COUNTS_NO) return c;
+    if (c == COUNTS_MAYBE) all = c;
+  }
+  return all;
+}
+
+/* Where a full name is all that is asked for, the first branch of a test that cannot be known. */
+static bool counts_first(Front *fr, Namespace *ns, const Guard *g) {
+  for (; g; g = g->up) {
+    Counts c = branch_counts(fr, ns, g);
+    if (c == COUNTS_NO || (c == COUNTS_MAYBE && g->branch)) return false;
+  }
   return true;
+}
+
+/* The innermost guard from here outwards whose test cannot be known. */
+static const Guard *doubtful(Front *fr, Namespace *ns, const Guard *g) {
+  while (g && branch_counts(fr, ns, g) != COUNTS_MAYBE) g = g->up;
+  return g;
+}
+
+Py *namespace_doubt(Front *fr, Namespace *ns, const Node *test, const char *why) {
+  return py_unknown(fr, "it depends on the `if` in line %d of %s, and so on %s", test->span.line, ns->module->path,
+                    why);
+}
+
+bool py_same_constant(const Py *a, const Py *b) {
+  if (a->kind == PY_UNKNOWN || b->kind == PY_UNKNOWN) return a->kind == b->kind;
+  return a == b || (a->kind == b->kind && a->is_constexpr == b->is_constexpr && !py_hole(a) && py_equal(a, b));
 }
 
 /* Hands the parts of a value to the defs that `stmt` made for the names in `target`. */
@@ -356,19 +393,55 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
   return d->value = v ? v : py_unknown(fr, "'%s'", e->name);
 }
 
+bool host_surely_raises(const Py *v) {
+  return v->kind == PY_UNKNOWN && (!strncmp(v->library, "module ", 7) || !strncmp(v->library, "triton.language.", 16));
+}
+
+/* What a def gives; where a `try` surely cannot, what a handler below it does. */
+static Py *given_by(Front *fr, Namespace *ns, Entry *e, int index, int limit) {
+  Py *value = evaluate(fr, ns, e, index);
+  const Guard *g = e->defs.at[index]->guard;
+  if (!host_surely_raises(value) || !g || g->stmt->kind != NODE_TRY || g->branch) return value;
+  for (int i = index + 1; i < limit; i++)
+    if (e->defs.at[i]->kind != DEF_LOOP && e->defs.at[i]->guard && e->defs.at[i]->guard->stmt == g->stmt) {
+      Py *other = evaluate(fr, ns, e, i);
+      if (other->kind != PY_UNKNOWN) return other;
+    }
+  return value;
+}
+
+/* Branches of tests that cannot be known, in which a name is bound. */
+typedef struct Covered {
+  VEC(const Guard *) at;
+} Covered;
+
+/* Adds one; true: whatever the tests are, one of these branches is taken. */
+static bool cover(Front *fr, Namespace *ns, Covered *c, const Guard *g) {
+  g = doubtful(fr, ns, g);
+  for (int i = 0; g && i < c->at.n; i++) {
+    if (c->at.at[i]->stmt != g->stmt || c->at.at[i]->branch == g->branch) continue;
+    g = doubtful(fr, ns, g->up); /* both branches: as if it stood outside of the `if` */
+    i = -1;
+  }
+  if (g) vec_push(fr->cx->arena, &c->at, g);
+  return !g;
+}
+
 /* The name's value as the statements before `limit` leave it. */
 static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
-  int base = limit - 1;
-  while (base >= 0 && (e->defs.at[base]->kind == DEF_LOOP || !counts(fr, ns, e->defs.at[base]->guard))) base--;
-  Py *value = base >= 0 ? evaluate(fr, ns, e, base) : NULL;
-  if (value && value->kind == PY_UNKNOWN && e->defs.at[base]->guard &&
-      e->defs.at[base]->guard->stmt->kind == NODE_TRY) {
-    const Guard *g = e->defs.at[base]->guard; /* what `try` could not give, a handler may */
-    for (int i = base + 1; i < limit && g->branch == 0; i++)
-      if (e->defs.at[i]->kind != DEF_LOOP && e->defs.at[i]->guard && e->defs.at[i]->guard->stmt == g->stmt) {
-        Py *other = evaluate(fr, ns, e, i);
-        if (other->kind != PY_UNKNOWN) return other;
-      }
+  Py *value = NULL;
+  Covered covered = {0};
+  const Guard *doubt = NULL;
+  for (int i = limit - 1; i >= 0; i--) {
+    const Def *d = e->defs.at[i];
+    Counts c = d->kind == DEF_LOOP ? COUNTS_NO : counts(fr, ns, d->guard);
+    if (c == COUNTS_NO) continue;
+    Py *v = given_by(fr, ns, e, i, limit);
+    if (c == COUNTS_MAYBE && !doubt) doubt = doubtful(fr, ns, d->guard);
+    if (value && !py_same_constant(value, v))
+      return namespace_doubt(fr, ns, doubt->stmt, map_get(ns->why, doubt->stmt));
+    if (!value) value = v;
+    if (c == COUNTS_YES || cover(fr, ns, &covered, d->guard)) break;
   }
   return value;
 }
@@ -376,7 +449,7 @@ static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
 static Py *from_stars(Front *fr, Namespace *ns, const char *name) {
   for (int i = ns->stars.n - 1; i >= 0; i--) {
     Def *d = ns->stars.at[i];
-    if (d->going || !counts(fr, ns, d->guard)) continue; /* a cycle of files */
+    if (d->going || counts(fr, ns, d->guard) == COUNTS_NO) continue; /* a cycle of files */
     d->going = true;
     Py *from = front_hooks.import_module(fr, ns->module, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level),
        *v = NULL;
@@ -395,6 +468,8 @@ void namespace_bind(Namespace *ns, const char *name, Py *value, const Node *stmt
   *m = (Moment){.line = ns->line, .value = value, .stmt = stmt, .before = map_get(ns->moments, name)};
   map_put(ns->moments, name, m);
 }
+
+bool namespace_bound(const Namespace *ns, const char *name) { return map_get(ns->moments, name) != NULL; }
 
 void namespace_forget(Front *fr, Namespace *ns, const char *why) {
   for (int i = 0; i < map_count(ns->moments); i++) {
@@ -448,12 +523,17 @@ Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
 Py *namespace_lookup(Front *fr, Namespace *ns, const char *name) {
   Py *said = ns && ns->module->host ? front_hooks.ask(fr, ASK_NAME, ns->module->scope, name) : NULL;
   if (said) return said;
-  for (Namespace *at = ns; at; at = at->parent) {
+  Py *v = NULL;
+  for (Namespace *at = ns; at && !v; at = at->parent) {
     /* class bodies are not seen from methods */
     if (at != ns && at->owner && at->owner->kind == NODE_CLASS_DEF) continue;
-    Py *v = namespace_get(fr, at, name);
-    if (v) return v;
+    v = namespace_get(fr, at, name);
   }
+  if (v && v->kind == PY_UNKNOWN && !ns->module->host) { /* of an imported file: the host may know what it does not */
+    const Module *first = ns->module->project->fr->module;
+    said = first && first->host ? front_hooks.ask(fr, ASK_NAME, first->scope, name) : NULL;
+  }
+  if (said || v) return said ? said : v;
   if (ns && !strcmp(name, "__name__")) return py_str(fr, ns->module->name);
   if (ns && !strcmp(name, "__file__")) return py_str(fr, ns->module->path);
   return NULL;
@@ -499,7 +579,7 @@ static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int de
   }
   Def *d = e->defs.at[e->defs.n - 1];
   for (int i = e->defs.n - 1; i >= 0; i--)
-    if (counts(fr, at, e->defs.at[i]->guard)) {
+    if (counts_first(fr, at, e->defs.at[i]->guard)) {
       d = e->defs.at[i];
       break;
     }

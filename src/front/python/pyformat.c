@@ -258,6 +258,26 @@ static void put_number(Buf *out, const FormatSpec *f, const Py *x, bool as_float
   put_field(out, f, align, p.before, digits.at ? digits.at : "", digits.n);
 }
 
+bool py_has_text(const Py *x) {
+  stack_guard();
+  bool all = true;
+  switch (x->kind) {
+    case PY_NONE:
+    case PY_BOOL:
+    case PY_INT:
+    case PY_FLOAT:
+    case PY_STR:
+    case PY_ELLIPSIS: return true;
+    case PY_TUPLE:
+      for (int i = 0; i < x->tuple.n && all; i++) all = py_has_text(x->tuple.at[i]);
+      return all && py_has_order(x) && !x->tuple.is_view;
+    case PY_DICT:
+      for (int i = 0; i < x->dict.n && all; i++) all = py_has_text(x->dict.keys[i]) && py_has_text(x->dict.values[i]);
+      return all;
+    default: return false;
+  }
+}
+
 Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why) {
   Buf text = {.arena = fr->cx->arena}, out = {.arena = fr->cx->arena};
   bool plain = !spec || !*spec;
@@ -381,6 +401,7 @@ static bool put_conversion(Percent *p, const char **s) {
 
 Py *py_percent(Front *fr, const Py *format, Py *args, const char **why) {
   Percent p = {.fr = fr, .out.arena = fr->cx->arena, .args = args, .why = why};
+  if (!py_has_text(args)) return *why = arena_printf(fr->cx->arena, "the text of %s", py_describe(fr, args)), NULL;
   const char *s = format->str.s, *end = s + format->str.n;
   while (s < end) {
     if (*s != '%') buf_putc(&p.out, *s++);

@@ -19,12 +19,13 @@ static const char *explain(Front *fr, const char *format, ...) {
 /* ---- methods ----------------------------------------------------------------------------------------------------- */
 
 static const char *const str_methods[] = {
-    "startswith", "endswith",   "lower", "upper", "strip",  "lstrip",  "rstrip",       "split",
-    "join",       "replace",    "find",  "count", "format", "isdigit", "removeprefix", "removesuffix",
-    "index",      "capitalize", "title", "zfill", "encode", "decode",  "splitlines",   NULL};
+    "startswith", "endswith",   "lower", "upper", "strip",      "lstrip",  "rstrip",       "split",
+    "join",       "replace",    "find",  "count", "format",     "isdigit", "removeprefix", "removesuffix",
+    "index",      "capitalize", "title", "zfill", "splitlines", NULL};
 static const char *const list_methods[] = {"append", "extend", "insert",  "pop",    "index", "count",
                                            "copy",   "sort",   "reverse", "remove", "clear", NULL};
 static const char *const tuple_methods[] = {"index", "count", "_replace", "_asdict", NULL};
+static const char *const set_methods[] = {"add", "discard", "remove", "update", "union", "copy", "clear", NULL};
 static const char *const dict_methods[] = {"get", "items", "keys",       "values", "update",
                                            "pop", "copy",  "setdefault", "clear",  NULL};
 static const char *const int_methods[] = {"bit_length", "bit_count", "is_integer", "conjugate", NULL};
@@ -34,7 +35,9 @@ static const char *const none[] = {NULL};
 const char *const *py_method_names(const Py *self) {
   switch (self->kind) {
     case PY_STR: return str_methods;
-    case PY_TUPLE: return self->tuple.is_list ? list_methods : tuple_methods;
+    case PY_TUPLE:
+      if (self->tuple.is_view) return none;
+      return self->tuple.is_set ? set_methods : self->tuple.is_list ? list_methods : tuple_methods;
     case PY_DICT: return dict_methods;
     case PY_INT:
     case PY_BOOL: return int_methods;
@@ -59,16 +62,25 @@ typedef struct MethodCall {
   const char **why;
 } MethodCall;
 
+/* most: how many arguments it takes by position; keywords: and any by name. More than it knows of is refused, so that
+ * none is passed over. */
 typedef struct Method {
   const char *name;
   Py *(*run)(const MethodCall *m);
+  int most;
+  bool keywords, ascii; /* ascii: of texts with other characters it is not known */
 } Method;
+
+enum { MANY = 1000000 };
 
 static Py *call_row(Front *fr, const Method *rows, Py *self, const char *name, const Call *c, const char **why) {
   const MethodCall m = {fr, self, c->n > 0 ? c->args[0] : NULL, c->n > 1 ? c->args[1] : NULL, name, c, why};
   while (rows->name && strcmp(rows->name, name)) rows++;
   bool holds_itself = m.b && self->kind == PY_TUPLE && py_contains(m.b, self);
-  Py *r = rows->name && !holds_itself ? rows->run(&m) : NULL;
+  bool fits = rows->name && c->n <= rows->most && (!c->kw_n || rows->keywords);
+  if (fits && rows->ascii && !py_is_ascii(self)) fits = false, *why = "a text with other characters than ASCII's";
+  for (int i = 0; i < c->n && fits && self->kind == PY_STR && rows->most < MANY; i++) fits = !py_hole(c->args[i]);
+  Py *r = fits && !holds_itself ? rows->run(&m) : NULL;
   const char *kind = self->kind == PY_STR ? "str" : py_kind_name(self);
   if (!r && !*why) *why = explain(fr, "%s.%s does not take these arguments", kind, name);
   return r;
@@ -115,8 +127,11 @@ static Py *str_case(const MethodCall *m) {
   return r;
 }
 
+static bool given(const Py *p) { return p && p->kind != PY_NONE; }
+
 /* strip, lstrip, rstrip */
 static Py *str_strip(const MethodCall *m) {
+  if (given(m->a) && (!is_str(m->a) || !py_is_ascii(m->a))) return NULL;
   const char *set = is_str(m->a) ? m->a->str.s : " \t\r\n\f\v", *s = m->self->str.s;
   size_t from = 0, to = m->self->str.n;
   if (m->name[0] != 'r')
@@ -128,7 +143,8 @@ static Py *str_strip(const MethodCall *m) {
 
 static Py *split_at(const MethodCall *m, const Py *separator) {
   Py *r = py_list(m->fr, 0, NULL);
-  int64_t limit = m->b && m->b->kind == PY_INT ? (int64_t)m->b->i : -1;
+  if (m->b && m->b->kind != PY_INT) return NULL;
+  int64_t limit = m->b ? m->b->i > MAX_HOST_ITEMS ? MAX_HOST_ITEMS : m->b->i < 0 ? -1 : (int64_t)m->b->i : -1;
   const char *p = m->self->str.s, *end = p + m->self->str.n, *hit;
   while (limit-- != 0 && (hit = py_find(p, (size_t)(end - p), separator->str.s, separator->str.n))) {
     py_append(m->fr, r, py_str_n(m->fr, p, (size_t)(hit - p)));
@@ -141,10 +157,13 @@ static Py *split_at(const MethodCall *m, const Py *separator) {
 /* split, splitlines */
 static Py *str_split(const MethodCall *m) {
   if (is_str(m->a) && m->a->str.n) return split_at(m, m->a);
+  if (given(m->a) || m->b) return NULL;
   Py *r = py_list(m->fr, 0, NULL);
   const char *s = m->self->str.s;
   size_t n = m->self->str.n;
   bool lines = m->name[5] != 0;
+  for (size_t i = 0; i < n && lines; i++) /* other ends of lines than \n */
+    if (s[i] == '\r' || s[i] == '\v' || s[i] == '\f' || (s[i] >= 0x1c && s[i] <= 0x1e)) return NULL;
   for (size_t i = 0; i < n;) {
     while (!lines && i < n && isspace((unsigned char)s[i])) i++;
     size_t from = i;
@@ -217,9 +236,6 @@ static Py *str_removesuffix(const MethodCall *m) {
   return ends(m->self, m->a) ? py_str_n(m->fr, m->self->str.s, m->self->str.n - m->a->str.n) : m->self;
 }
 
-/* encode, decode: bytes are texts here */
-static Py *str_itself(const MethodCall *m) { return m->self; }
-
 static Py *str_zfill(const MethodCall *m) {
   if (!m->a || m->a->kind != PY_INT || m->a->i < 0 || m->a->i >= 10000) return NULL;
   size_t sign = *m->self->str.s == '-' || *m->self->str.s == '+';
@@ -258,7 +274,8 @@ static Py *str_format(const MethodCall *m) {
     }
     char *field = arena_strndup(m->fr->cx->arena, s + i + 1, (size_t)(close - (s + i + 1))), *spec = strchr(field, ':');
     if (spec) *spec++ = 0;
-    Py *item = format_argument(m->call, field, &next), *t = item ? py_format(m->fr, item, -1, spec, m->why) : NULL;
+    Py *item = format_argument(m->call, field, &next),
+       *t = item && py_has_text(item) ? py_format(m->fr, item, -1, spec, m->why) : NULL;
     if (!t) return NULL;
     buf_write(&out, t->str.s, t->str.n);
     i = (size_t)(close - s);
@@ -267,51 +284,52 @@ static Py *str_format(const MethodCall *m) {
 }
 
 static const Method str_rows[] = {
-    {"startswith", str_begins_ends},
-    {"endswith", str_begins_ends},
-    {"lower", str_case},
-    {"upper", str_case},
-    {"capitalize", str_case},
-    {"title", str_case},
-    {"strip", str_strip},
-    {"lstrip", str_strip},
-    {"rstrip", str_strip},
-    {"split", str_split},
-    {"splitlines", str_split},
-    {"join", str_join},
-    {"replace", str_replace},
-    {"find", str_find},
-    {"index", str_find},
-    {"count", str_count},
-    {"isdigit", str_isdigit},
-    {"removeprefix", str_removeprefix},
-    {"removesuffix", str_removesuffix},
-    {"encode", str_itself},
-    {"decode", str_itself},
-    {"zfill", str_zfill},
-    {"format", str_format},
+    {"startswith", str_begins_ends, 1},
+    {"endswith", str_begins_ends, 1},
+    {"lower", str_case, 0, false, true},
+    {"upper", str_case, 0, false, true},
+    {"capitalize", str_case, 0, false, true},
+    {"title", str_case, 0, false, true},
+    {"strip", str_strip, 1, false, true},
+    {"lstrip", str_strip, 1, false, true},
+    {"rstrip", str_strip, 1, false, true},
+    {"split", str_split, 2, false, true},
+    {"splitlines", str_split, 0, false, true},
+    {"join", str_join, 1},
+    {"replace", str_replace, 2},
+    {"find", str_find, 1, false, true},
+    {"index", str_find, 1, false, true},
+    {"count", str_count, 1},
+    {"isdigit", str_isdigit, 0, false, true},
+    {"removeprefix", str_removeprefix, 1},
+    {"removesuffix", str_removesuffix, 1},
+    {"zfill", str_zfill, 1, false, true},
+    {"format", str_format, MANY, true},
     {NULL, NULL},
 };
 
+/* 0, 1, or -1: nobody knows. */
 static int compare_for_sort(Front *fr, const Py *a, const Py *b) {
   const char *why = NULL;
-  Py *r = py_compare(fr, PYOP_LT, (Py *)a, (Py *)b, &why);
-  return r && r->i;
+  Py *r = py_hole(a) || py_hole(b) ? NULL : py_compare(fr, PYOP_LT, (Py *)a, (Py *)b, &why);
+  return r ? r->i != 0 : -1;
 }
 
-void py_sort(Front *fr, Py *list, Py *keys, bool reverse) { /* by insertion: stable, and host lists are short */
+bool py_sort(Front *fr, Py *list, Py *keys, bool reverse) { /* by insertion: stable, and host lists are short */
   for (int i = 1; i < list->tuple.n; i++) {
     Py *v = list->tuple.at[i], *k = keys->tuple.at[i];
-    int j = i - 1;
-    while (j >= 0 &&
-           (reverse ? compare_for_sort(fr, keys->tuple.at[j], k) : compare_for_sort(fr, k, keys->tuple.at[j]))) {
+    int j = i - 1, before = 0;
+    while (j >= 0 && (before = reverse ? compare_for_sort(fr, keys->tuple.at[j], k)
+                                       : compare_for_sort(fr, k, keys->tuple.at[j])) > 0) {
       list->tuple.at[j + 1] = list->tuple.at[j];
       keys->tuple.at[j + 1] = keys->tuple.at[j];
       j--;
     }
     list->tuple.at[j + 1] = v;
     keys->tuple.at[j + 1] = k;
+    if (before < 0) return false;
   }
+  return true;
 }
 
 static Py *list_append(const MethodCall *m) {
@@ -349,7 +367,8 @@ static void take_out(Front *fr, Py *list, PyInt at) {
 
 static Py *list_pop(const MethodCall *m) {
   int n = m->self->tuple.n;
-  PyInt at = m->a && m->a->kind == PY_INT ? (m->a->i < 0 ? m->a->i + n : m->a->i) : n - 1;
+  if (m->a && m->a->kind != PY_INT) return NULL;
+  PyInt at = m->a ? (m->a->i < 0 ? m->a->i + n : m->a->i) : n - 1;
   if (at < 0 || at >= n) return NULL;
   Py *v = m->self->tuple.at[at];
   take_out(m->fr, m->self, at);
@@ -358,7 +377,7 @@ static Py *list_pop(const MethodCall *m) {
 
 /* index, remove */
 static Py *list_find(const MethodCall *m) {
-  if (!m->a) return NULL;
+  if (!m->a || py_hole(m->a) || py_hole(m->self)) return NULL;
   for (int i = 0; i < m->self->tuple.n; i++) {
     if (!py_equal(m->self->tuple.at[i], m->a)) continue;
     if (m->name[0] == 'i') return py_int(m->fr, i);
@@ -371,7 +390,7 @@ static Py *list_find(const MethodCall *m) {
 
 static Py *list_count(const MethodCall *m) {
   int count = 0;
-  if (!m->a) return NULL;
+  if (!m->a || py_hole(m->a) || py_hole(m->self)) return NULL;
   for (int i = 0; i < m->self->tuple.n; i++) count += py_equal(m->self->tuple.at[i], m->a);
   return py_int(m->fr, count);
 }
@@ -397,16 +416,17 @@ static Py *list_sort(const MethodCall *m) {
   const Call *c = m->call;
   int n = m->self->tuple.n;
   Py *keys = py_list(m->fr, n, m->self->tuple.at);
-  bool reverse = false;
+  int reverse = 0;
   for (int k = 0; k < c->kw_n; k++) {
-    if (!strcmp(c->kw_names[k], "reverse")) reverse = py_truth_known(c->kw_values[k]) == 1;
-    if (strcmp(c->kw_names[k], "key")) continue;
+    if (!strcmp(c->kw_names[k], "reverse")) reverse = py_truth_known(c->kw_values[k]);
+    else if (strcmp(c->kw_names[k], "key")) return NULL;
+    if (strcmp(c->kw_names[k], "key") || c->kw_values[k]->kind == PY_NONE) continue;
     for (int i = 0; i < n; i++) {
       Call call = {.span = c->span, .n = 1, .args = &m->self->tuple.at[i]};
       keys->tuple.at[i] = front_hooks.host_call(m->fr, c->kw_values[k], &call);
     }
   }
-  py_sort(m->fr, m->self, keys, reverse);
+  if (reverse < 0 || !py_sort(m->fr, m->self, keys, reverse)) return NULL;
   return py_none(m->fr);
 }
 
@@ -431,39 +451,101 @@ static Py *list_replace(const MethodCall *m) {
 }
 
 static const Method list_rows[] = {
-    {"append", list_append},    {"extend", list_extend},
-    {"insert", list_insert},    {"pop", list_pop},
-    {"index", list_find},       {"remove", list_find},
-    {"count", list_count},      {"copy", list_copy},
-    {"clear", list_clear},      {"reverse", list_reverse},
-    {"sort", list_sort},        {"_asdict", list_asdict},
-    {"_replace", list_replace}, {NULL, NULL},
+    {"append", list_append, 1},
+    {"extend", list_extend, 1},
+    {"insert", list_insert, 2},
+    {"pop", list_pop, 1},
+    {"index", list_find, 1},
+    {"remove", list_find, 1},
+    {"count", list_count, 1},
+    {"copy", list_copy, 0},
+    {"clear", list_clear, 0},
+    {"reverse", list_reverse, 0},
+    {"sort", list_sort, 0, true},
+    {"_asdict", list_asdict, 0},
+    {"_replace", list_replace, 0, true},
+    {NULL, NULL},
 };
+
+/* ---- set --------------------------------------------------------------------------------------------------------- */
+
+static Py *set_add(const MethodCall *m) {
+  if (!m->a || py_hole(m->a)) return NULL;
+  if (!py_in(m->a, m->self)) py_append(m->fr, m->self, m->a);
+  return py_none(m->fr);
+}
+
+/* discard, remove */
+static Py *set_take_out(const MethodCall *m) {
+  if (!m->a || py_hole(m->a)) return NULL;
+  bool is_set = m->self->tuple.is_set;
+  for (int i = 0; i < m->self->tuple.n; i++) {
+    if (!py_equal(m->self->tuple.at[i], m->a)) continue;
+    take_out(m->fr, m->self, i);
+    m->self->tuple.is_set = is_set;
+    return py_none(m->fr);
+  }
+  return m->name[0] == 'd' ? py_none(m->fr) : NULL;
+}
+
+/* update, union */
+static Py *set_update(const MethodCall *m) {
+  Py *items = m->a ? py_items(m->fr, m->a) : NULL;
+  if (!items || py_hole(items) || items->tuple.n + m->self->tuple.n > MAX_HOST_ITEMS) return NULL;
+  Py *into = m->name[1] == 'p' ? m->self : py_set(m->fr, m->self->tuple.n, m->self->tuple.at);
+  for (int i = 0; i < items->tuple.n; i++)
+    if (!py_in(items->tuple.at[i], into)) py_append(m->fr, into, items->tuple.at[i]);
+  return into == m->self ? py_none(m->fr) : into;
+}
+
+static Py *set_copy(const MethodCall *m) { return py_set(m->fr, m->self->tuple.n, m->self->tuple.at); }
+
+static Py *set_clear(const MethodCall *m) {
+  m->self->tuple = py_set(m->fr, 0, NULL)->tuple;
+  return py_none(m->fr);
+}
+
+static const Method set_rows[] = {
+    {"add", set_add, 1},      {"discard", set_take_out, 1}, {"remove", set_take_out, 1}, {"update", set_update, 1},
+    {"union", set_update, 1}, {"copy", set_copy, 0},        {"clear", set_clear, 0},     {NULL, NULL},
+};
+
+/* [(key, value), ...] */
+static bool put_pairs(Front *fr, Py *d, const Py *pairs) {
+  if (pairs->kind != PY_TUPLE || pairs->tuple.is_set) return false;
+  for (int i = 0; i < pairs->tuple.n; i++) {
+    const Py *pair = pairs->tuple.at[i];
+    if (pair->kind != PY_TUPLE || pair->tuple.n != 2 || pair->tuple.is_set || py_hole(pair->tuple.at[0])) return false;
+  }
+  for (int i = 0; i < pairs->tuple.n; i++)
+    py_dict_put(fr, d, pairs->tuple.at[i]->tuple.at[0], pairs->tuple.at[i]->tuple.at[1]);
+  return true;
+}
 
 static Py *dict_method(Front *fr, Py *self, const char *name, const Call *c, const char **why) {
   Py *a = c->n > 0 ? c->args[0] : NULL, *b = c->n > 1 ? c->args[1] : NULL;
+  static const struct {
+    const char *name;
+    int most;
+  } takes[] = {{"get", 2}, {"update", 1}, {"setdefault", 2}, {"pop", 2}};
+  int most = 0;
+  for (size_t i = 0; i < sizeof takes / sizeof *takes; i++)
+    if (!strcmp(name, takes[i].name)) most = takes[i].most;
+  if (c->n > most || (c->kw_n && strcmp(name, "update") != 0)) goto bad;
   if (b && py_contains(b, self)) goto bad;
+  if (a && strcmp(name, "update") && py_hole(a)) goto bad;
   if (!strcmp(name, "get") && a) {
     Py *v = py_dict_get(self, a);
     return v ? v : b ? b : py_none(fr);
   }
-  if (!strcmp(name, "keys")) return py_list(fr, self->dict.n, self->dict.keys);
-  if (!strcmp(name, "values")) return py_list(fr, self->dict.n, self->dict.values);
-  if (!strcmp(name, "items")) {
-    Py *r = py_list(fr, 0, NULL);
-    for (int i = 0; i < self->dict.n; i++) {
-      Py *pair[] = {self->dict.keys[i], self->dict.values[i]};
-      py_append(fr, r, py_tuple(fr, 2, pair));
-    }
-    return r;
-  }
+  if (!strcmp(name, "keys") || !strcmp(name, "values") || !strcmp(name, "items")) return py_dict_view(fr, self, *name);
   if (!strcmp(name, "update")) {
     if (a && a != self && py_contains(a, self)) goto bad;
     for (int k = 0; k < c->kw_n; k++)
       if (py_contains(c->kw_values[k], self)) goto bad;
     if (a && a->kind == PY_DICT)
       for (int i = 0; i < a->dict.n; i++) py_dict_put(fr, self, a->dict.keys[i], a->dict.values[i]);
-    else if (a) goto bad;
+    else if (a && !put_pairs(fr, self, a)) goto bad;
     for (int k = 0; k < c->kw_n; k++) py_dict_put(fr, self, py_str(fr, c->kw_names[k]), c->kw_values[k]);
     return py_none(fr);
   }
@@ -477,6 +559,7 @@ static Py *dict_method(Front *fr, Py *self, const char *name, const Call *c, con
     if (!v) py_dict_put(fr, self, a, v = b ? b : py_none(fr));
     return v;
   }
+  if (!strcmp(name, "clear") || !strcmp(name, "pop")) py_dict_changes(fr, self);
   if (!strcmp(name, "clear")) return self->dict.n = 0, py_none(fr);
   if (!strcmp(name, "pop") && a) {
     for (int i = 0; i < self->dict.n; i++)
@@ -501,7 +584,9 @@ Py *py_call_method(Front *fr, Py *self, const char *name, const Call *c, const c
   *why = NULL;
   switch (self->kind) {
     case PY_STR: return call_row(fr, str_rows, self, name, c, why);
-    case PY_TUPLE: return call_row(fr, list_rows, self, name, c, why);
+    case PY_TUPLE:
+      if (self->tuple.is_view) break;
+      return call_row(fr, self->tuple.is_set ? set_rows : list_rows, self, name, c, why);
     case PY_DICT: return dict_method(fr, self, name, c, why);
     case PY_INT:
     case PY_BOOL: {

@@ -166,6 +166,19 @@ static Py *repeat(Front *fr, const Py *x, PyInt times, const char **why) {
   return r;
 }
 
+static bool repeats(const Py *x) { return x->kind == PY_STR || (x->kind == PY_TUPLE && !x->tuple.is_set); }
+
+static Py *set_binary(Front *fr, PyOp op, Py *a, Py *b) {
+  Py *r = py_set(fr, 0, NULL);
+  for (int i = 0; i < a->tuple.n; i++) {
+    bool both = py_in(a->tuple.at[i], b);
+    if (op == PYOP_BIT_OR || both == (op == PYOP_BIT_AND)) py_append(fr, r, a->tuple.at[i]);
+  }
+  for (int i = 0; i < b->tuple.n && (op == PYOP_BIT_OR || op == PYOP_BIT_XOR); i++)
+    if (!py_in(b->tuple.at[i], a)) py_append(fr, r, b->tuple.at[i]);
+  return r;
+}
+
 /* "%d of %s" % args, as old host code writes messages. */
 Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
   if (py_is_number(a) && py_is_number(b))
@@ -181,14 +194,17 @@ Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
     memcpy(s + a->str.n, b->str.s, b->str.n);
     return py_str_n(fr, s, a->str.n + b->str.n);
   }
-  if (op == PYOP_ADD && a->kind == PY_TUPLE && b->kind == PY_TUPLE) {
+  bool sets = a->kind == PY_TUPLE && b->kind == PY_TUPLE && a->tuple.is_set && b->tuple.is_set;
+  if (sets && (op == PYOP_BIT_OR || op == PYOP_BIT_AND || op == PYOP_SUB || op == PYOP_BIT_XOR))
+    return set_binary(fr, op, a, b);
+  if (op == PYOP_ADD && a->kind == PY_TUPLE && b->kind == PY_TUPLE && !a->tuple.is_set && !b->tuple.is_set) {
     Py *r = py_tuple(fr, a->tuple.n, a->tuple.at);
     r->tuple.is_list = a->tuple.is_list;
     for (int i = 0; i < b->tuple.n; i++) py_append(fr, r, b->tuple.at[i]);
     return r;
   }
-  if (op == PYOP_MULT && (a->kind == PY_STR || a->kind == PY_TUPLE) && int_b) return repeat(fr, a, b->i, why);
-  if (op == PYOP_MULT && (b->kind == PY_STR || b->kind == PY_TUPLE) && int_a) return repeat(fr, b, a->i, why);
+  if (op == PYOP_MULT && repeats(a) && int_b) return repeat(fr, a, b->i, why);
+  if (op == PYOP_MULT && repeats(b) && int_a) return repeat(fr, b, a->i, why);
   if (op == PYOP_MOD && a->kind == PY_STR) return py_percent(fr, a, b, why);
   if (op == PYOP_BIT_OR && a->kind == PY_DICT && b->kind == PY_DICT) {
     Py *r = py_dict(fr);
@@ -221,7 +237,7 @@ static int order(const Py *a, const Py *b) {
     int c = memcmp(a->str.s, b->str.s, n);
     return c ? (c < 0 ? -1 : 1) : a->str.n < b->str.n ? -1 : a->str.n > b->str.n;
   }
-  if (a->kind == PY_TUPLE && b->kind == PY_TUPLE) {
+  if (a->kind == PY_TUPLE && b->kind == PY_TUPLE && !a->tuple.is_set && !b->tuple.is_set) {
     for (int i = 0; i < a->tuple.n && i < b->tuple.n; i++)
       if (!py_equal(a->tuple.at[i], b->tuple.at[i])) return order(a->tuple.at[i], b->tuple.at[i]);
     return a->tuple.n < b->tuple.n ? -1 : a->tuple.n > b->tuple.n;
@@ -305,7 +321,11 @@ Py *py_subscript(Front *fr, Py *x, Py *index, const char **why) {
     if (!v) *why = explain(fr, "the dict has no key %s", py_describe(fr, index));
     return v;
   }
-  if (x->kind != PY_TUPLE && x->kind != PY_STR) {
+  if (x->kind == PY_STR && !py_is_ascii(x)) {
+    *why = "a part of a text with other characters than ASCII's";
+    return NULL;
+  }
+  if ((x->kind != PY_TUPLE || x->tuple.is_set) && x->kind != PY_STR) {
     *why = explain(fr, "%s (%s) cannot be subscripted", py_describe(fr, x), py_kind_name(x));
     return NULL;
   }

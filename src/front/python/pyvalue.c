@@ -80,6 +80,14 @@ Py *py_list(Front *fr, int n, Py *const *items) {
   return p;
 }
 
+Py *py_set(Front *fr, int n, Py *const *items) {
+  Py *p = py_list(fr, 0, NULL);
+  p->tuple.is_set = true;
+  for (int i = 0; i < n; i++)
+    if (!py_in(items[i], p)) py_append(fr, p, items[i]);
+  return p;
+}
+
 Py *py_dict(Front *fr) { return make(fr, PY_DICT); }
 
 Py *py_function(Front *fr, Function *fn) {
@@ -128,12 +136,59 @@ Py *py_unknown(Front *fr, const char *format, ...) {
   return p;
 }
 
-/* Is `needle` x or a part of it? Values must not come to contain themselves: everything that walks them relies on it.
- */
 void py_spoil(Front *fr, Py *x, const char *why) {
+  if (x->kind == PY_DICT) py_dict_changes(fr, x);
   if (x->kind == PY_DICT || (x->kind == PY_TUPLE && x->tuple.is_list)) *x = *py_unknown(fr, "%s", why);
 }
 
+/* Whether p answers `x == y`, `x in l` by a method of its own, which only host_compare can call. */
+static bool compares_itself(const Py *p) {
+  return p->kind == PY_OBJECT && p->object.cls && map_get(p->object.cls->members, "__eq__");
+}
+
+const Py *py_hole(const Py *x) {
+  stack_guard();
+  const Py *hole = NULL;
+  if (x->kind == PY_UNKNOWN || compares_itself(x)) return x;
+  if (x->kind == PY_TUPLE) {
+    for (int i = 0; i < x->tuple.n && !hole; i++) hole = py_hole(x->tuple.at[i]);
+  } else if (x->kind == PY_DICT) {
+    for (int i = 0; i < x->dict.n && !hole; i++) {
+      hole = py_hole(x->dict.keys[i]);
+      if (!hole) hole = py_hole(x->dict.values[i]);
+    }
+  } else if (x->kind == PY_OBJECT) {
+    for (int i = 0; i < map_count(x->object.fields) && !hole; i++) {
+      const void *k;
+      void *v;
+      map_entry(x->object.fields, i, &k, &v);
+      hole = py_hole(v);
+    }
+  }
+  return hole;
+}
+
+/* The number or text that a member of an IntEnum is. */
+Py *py_number_of(Py *x) {
+  bool is = x->kind == PY_OBJECT && x->object.cls && x->object.cls->is_number;
+  Py *v = is ? map_get(x->object.fields, "value") : NULL;
+  return v ? v : x;
+}
+
+bool py_has_order(const Py *x) {
+  stack_guard();
+  if (x->kind == PY_TUPLE) {
+    for (int i = 0; i < x->tuple.n; i++)
+      if (!py_has_order(x->tuple.at[i])) return false;
+    return !x->tuple.is_set || x->tuple.n < 2;
+  }
+  for (int i = 0; x->kind == PY_DICT && i < x->dict.n; i++)
+    if (!py_has_order(x->dict.values[i])) return false;
+  return true;
+}
+
+/* Is `needle` x or a part of it? Values must not come to contain themselves: everything that walks them relies on it.
+ */
 bool py_contains(const Py *x, const Py *needle) {
   stack_guard();
   if (x == needle) return true;
@@ -179,7 +234,26 @@ Py *py_dict_get_name(const Py *d, const char *key) {
   return NULL;
 }
 
+/* A view is a list of what the dict holds now. One that the dict's next change finds is unknown from then on. */
+Py *py_dict_view(Front *fr, Py *d, char kind) {
+  Py *view = py_list(fr, kind == 'i' ? 0 : d->dict.n, kind == 'v' ? d->dict.values : d->dict.keys);
+  for (int i = 0; kind == 'i' && i < d->dict.n; i++) {
+    Py *pair[] = {d->dict.keys[i], d->dict.values[i]};
+    py_append(fr, view, py_tuple(fr, 2, pair));
+  }
+  view->tuple.is_view = true;
+  vec_push(fr->cx->arena, &d->dict.views, view);
+  return view;
+}
+
+void py_dict_changes(Front *fr, Py *d) {
+  for (int i = 0; i < d->dict.views.n; i++)
+    py_spoil(fr, d->dict.views.at[i], "a view of a dict that has changed since");
+  d->dict.views.n = 0;
+}
+
 void py_dict_put(Front *fr, Py *d, Py *key, Py *value) {
+  py_dict_changes(fr, d);
   for (int i = 0; i < d->dict.n; i++)
     if (py_equal(d->dict.keys[i], key)) {
       d->dict.values[i] = value;
@@ -203,6 +277,12 @@ void py_dict_put(Front *fr, Py *d, Py *key, Py *value) {
 }
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
+
+bool py_is_ascii(const Py *text) {
+  for (size_t i = 0; i < text->str.n; i++)
+    if ((unsigned char)text->str.s[i] >= 0x80) return false;
+  return true;
+}
 
 bool py_is_number(const Py *p) { return p->kind == PY_BOOL || p->kind == PY_INT || p->kind == PY_FLOAT; }
 bool py_is_tensor(const Py *p) { return p->kind == PY_TENSOR; }
@@ -254,6 +334,14 @@ int py_number_order(const Py *a, const Py *b) {
   return a->f < b->f ? -1 : a->f > b->f;
 }
 
+static bool class_compares_fields(const PyClass *cls) { return cls->is_dataclass || cls->is_aggregate || cls->is_enum; }
+
+bool py_in(const Py *x, const Py *sequence) {
+  for (int i = 0; i < sequence->tuple.n; i++)
+    if (py_equal(x, sequence->tuple.at[i])) return true;
+  return false;
+}
+
 bool py_equal(const Py *a, const Py *b) {
   stack_guard();
   if (py_is_number(a) && py_is_number(b)) return py_number_order(a, b) == 0;
@@ -265,9 +353,10 @@ bool py_equal(const Py *a, const Py *b) {
     case PY_CONSTEXPR_TYPE: return true;
     case PY_STR: return a->str.n == b->str.n && !memcmp(a->str.s, b->str.s, a->str.n);
     case PY_TUPLE:
-      if (a->tuple.n != b->tuple.n) return false;
+      if (a->tuple.n != b->tuple.n || a->tuple.is_list != b->tuple.is_list || a->tuple.is_set != b->tuple.is_set)
+        return false;
       for (int i = 0; i < a->tuple.n; i++)
-        if (!py_equal(a->tuple.at[i], b->tuple.at[i])) return false;
+        if (a->tuple.is_set ? !py_in(a->tuple.at[i], b) : !py_equal(a->tuple.at[i], b->tuple.at[i])) return false;
       return true;
     case PY_DICT:
       if (a->dict.n != b->dict.n) return false;
@@ -287,7 +376,8 @@ bool py_equal(const Py *a, const Py *b) {
     case PY_METHOD:
       return a->method.self == b->method.self && a->method.fn == b->method.fn && a->method.name == b->method.name;
     case PY_OBJECT: {
-      if (a == b) return true;
+      if (a == b || a->object.fields == b->object.fields) return true;
+      if (a->object.cls && !class_compares_fields(a->object.cls)) return false;
       if (a->object.cls != b->object.cls || map_count(a->object.fields) != map_count(b->object.fields)) return false;
       if (!a->object.cls && strcmp(a->object.cls_name, b->object.cls_name)) return false;
       for (int i = 0; i < map_count(a->object.fields); i++) {
@@ -305,6 +395,11 @@ bool py_equal(const Py *a, const Py *b) {
 
 int py_truth_known(const Py *p) {
   switch (p->kind) {
+    case PY_OBJECT: /* a method would have to be called */
+      return p->object.cls &&
+                     (map_get(p->object.cls->members, "__bool__") || map_get(p->object.cls->members, "__len__"))
+                 ? -1
+                 : 1;
     case PY_NONE: return 0;
     case PY_BOOL:
     case PY_INT: return p->i != 0;
@@ -347,7 +442,8 @@ const char *py_kind_name(const Py *p) {
     case PY_FLOAT: return "float";
     case PY_STR: return "str";
     case PY_ELLIPSIS: return "ellipsis";
-    case PY_TUPLE: return p->tuple.cls ? p->tuple.cls->name : p->tuple.is_list ? "list" : "tuple";
+    case PY_TUPLE:
+      return p->tuple.cls ? p->tuple.cls->name : p->tuple.is_set ? "set" : p->tuple.is_list ? "list" : "tuple";
     case PY_DICT: return "dict";
     case PY_TYPE: return "dtype";
     case PY_TENSOR: return "tensor";
@@ -419,14 +515,16 @@ void py_write(Buf *out, const Py *p, bool repr) {
     case PY_TUPLE: {
       const PyClass *cls = p->tuple.cls;
       if (cls) buf_puts(out, cls->name);
-      buf_putc(out, p->tuple.is_list ? '[' : '(');
+      if (p->tuple.is_set && !p->tuple.n) buf_puts(out, "set");
+      bool braces = p->tuple.is_set && p->tuple.n, brackets = p->tuple.is_list && !p->tuple.is_set;
+      buf_putc(out, braces ? '{' : brackets ? '[' : '(');
       for (int i = 0; i < p->tuple.n; i++) {
         if (i) buf_puts(out, ", ");
         if (cls && i < cls->field_count) buf_printf(out, "%s=", cls->fields[i]);
         py_write(out, p->tuple.at[i], true);
       }
       if (p->tuple.n == 1 && !p->tuple.is_list && !cls) buf_putc(out, ',');
-      buf_putc(out, p->tuple.is_list ? ']' : ')');
+      buf_putc(out, braces ? '}' : brackets ? ']' : ')');
       break;
     }
     case PY_DICT:
@@ -624,9 +722,15 @@ bool py_same_type(const Py *a, const Py *b) {
 
 Py *py_items(Front *fr, Py *x) {
   switch (x->kind) {
-    case PY_TUPLE: return x;
+    case PY_TUPLE: {
+      if (!x->tuple.is_iterator) return x;
+      Py *rest = py_tuple(fr, x->tuple.n, x->tuple.at);
+      x->tuple.n = 0;
+      return rest;
+    }
     case PY_DICT: return py_tuple(fr, x->dict.n, x->dict.keys);
     case PY_STR: {
+      if (!py_is_ascii(x)) return NULL;
       Py *r = py_tuple(fr, 0, NULL);
       for (size_t i = 0; i < x->str.n; i++) py_append(fr, r, py_str_n(fr, x->str.s + i, 1));
       return r;

@@ -95,6 +95,9 @@ static void statements_outside_the_language(void **state) {
   } cases[] = {
       {"a = b = 1", "Simultaneous multiple assignment is not supported"},
       {"a, *b = (1, 2)", "a starred target cannot be used in a kernel"},
+      {"a, (b, c) = 1, (2, 3)", "unhashable type: 'list'"},
+      {"t = (1, *(2, 3))", "`*` here cannot be used in a kernel"},
+      {"for i in tl.static_range(2):\n        pass\n    else:\n        n = n + 1", "else after for"},
       {"a, b, c = (1, 2)", "2 values cannot be unpacked into 3 names"},
       {"f = lambda v: v", "`lambda` cannot be used in a kernel"},
       {"d = {}", "a dict cannot be used in a kernel"},
@@ -336,7 +339,7 @@ static void compound_values(void **state) {
            "        p = A(p.a + 1, 3)\n    tl.store(out, p.get(100))\n";
   kit_gives(aggregate, 3, 1, (int32_t[]){306});
   kit_gives(K "def k(out, n):\n    t = (n, (1, n))\n    for i in range(n):\n        t = (t[0] + 1, (t[1][0], t[1][1] * "
-              "2))\n    a, (b, c) = t\n    tl.store(out, a * 100 + c)\n",
+              "2))\n    a, u = t\n    b, c = u\n    tl.store(out, a * 100 + c)\n",
             2, 2, (int32_t[]){408, 624});
   kit_gives(
       K

@@ -55,7 +55,7 @@ static inline Kit kit_compile_with(const char *text, const CompileOptions *optio
   CompileOptions o = options ? *options : (CompileOptions){0};
   o.print = &printed;
   if (context_try(k.cx)) {
-    m = front_load_text(k.cx, "k.py", text, strlen(text));
+    m = front_load_text_for(k.cx, "k.py", text, strlen(text), o.cuda_sm);
     Kernel *kernel = front_kernel_at(m, front_kernel_count(m) - 1);
     ArgSpec *args = NEW_N(k.cx->arena, ArgSpec, kernel_param_count(kernel) + 1);
     kit_arguments(kernel, args);
