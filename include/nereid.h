@@ -510,10 +510,8 @@ typedef struct nereid_options {
   nereid_limits limits;
   /* What a run of the C compiler or of ptxas may take before it is killed; 0: NEREID_COMPILER_SECONDS, else 600. */
   double compiler_seconds;
-  /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
-   * hoist_loads, async_loads, dots_ahead, loads_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes),
-   * wgmma, tensor_cores, tensor_maps, apart, clusters. NULL: nothing
-   */
+  /* sim, cuda, for who wants to see what each is worth: what the compiler leaves out, of nereid_without_names(), with
+   * commas between. NULL: nothing */
   const char *without;
   /* What the compiler warns of, one call each; the warning is gone when the call returns, its status is NEREID_OK.
    * NULL: it is not said. */
@@ -1445,6 +1443,9 @@ NEREID_API nereid_status nereid_cache_trim(int64_t bytes, nereid_error **error);
 NEREID_API void nereid_stop_compilers(void);
 
 /* ---- small services ---------------------------------------------------------------------------------------------- */
+
+/* What nereid_options.without may name: "hoist_loads, async_loads, ...". */
+NEREID_API const char *nereid_without_names(void);
 
 /* Evaluates "cdiv(n, BLOCK)" over named numbers. */
 NEREID_API nereid_status nereid_eval(const char *expression, int count, const char *const *names, const double *values,

@@ -20,6 +20,26 @@ static void print_help(FILE *out) {
       "\n`nereid VERB --help` says what a verb takes. Exit status: 0 success, 1 failure, 2 a wrong command line.\n");
 }
 
+/* The names that `--without` takes, where a help has {without}: as many a line as fit. */
+static void print_verb_help(const Verb *v) {
+  static const char mark[] = "{without}";
+  const char *at = strstr(v->help, mark);
+  printf("usage: nereid %s\n\n%s\n\n%.*s", v->synopsis, v->summary, at ? (int)(at - v->help) : (int)strlen(v->help),
+         v->help);
+  if (!at) return;
+  const char *line = at;
+  while (line > v->help && line[-1] != '\n') line--;
+  const char *names = nereid_without_names();
+  size_t column = (size_t)(at - line), n;
+  for (const char *name = names; *name; name += n + strspn(name + n, ", ")) {
+    n = strcspn(name, ",");
+    bool first = name == names;
+    if (!first && column + n > 118) column = (size_t)printf("\n%16s", "") - 1;
+    column += (size_t)printf("%s%.*s", first ? "" : " ", (int)n, name);
+  }
+  fputs(at + strlen(mark), stdout);
+}
+
 /* Nothing is left of a compilation that is interrupted. */
 static void on_end(int number) {
   nereid_stop_compilers();
@@ -43,8 +63,7 @@ int main(int argc, char **argv) {
     const Verb *v = verbs[i];
     if (strcmp(argv[1], v->name)) continue;
     for (int k = 2; k < argc; k++)
-      if (!strcmp(argv[k], "--help") || !strcmp(argv[k], "-h"))
-        return printf("usage: nereid %s\n\n%s\n\n%s", v->synopsis, v->summary, v->help), 0;
+      if (!strcmp(argv[k], "--help") || !strcmp(argv[k], "-h")) return print_verb_help(v), 0;
     int count;
     char **words = options_split(argc - 1, argv + 1, &count);
     if (!words) return report_error(NULL);

@@ -250,24 +250,7 @@ static void breakpoint(Walk *w, nereid_step *s, const char *text) {
   }
 }
 
-/* Whether the expression names a tensor that is known. */
-static bool has_tensor(nereid_step *s, const char *text) {
-  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-  for (size_t n; *(text += strcspn(text, letters)); text += n) {
-    n = strspn(text, letters);
-    for (int i = nereid_step_value_count(s) - 1; i >= 0; i--) {
-      const char *name = nereid_step_value_name(s, i);
-      if (strlen(name) != n || memcmp(name, text, n)) continue;
-      char *value = nereid_step_value_text(s, i, 2);
-      bool is_tensor = value && strchr(value, '[');
-      free(value);
-      if (is_tensor) return true;
-    }
-  }
-  return false;
-}
-
-/* A value by its name, an expression over the scalars and the launch's numbers, or one over tensors. */
+/* A value by its name, or an expression over values and the launch's numbers. */
 static void print_expression(const Walk *w, nereid_step *s, const char *text) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
   int n = nereid_step_value_count(s), known = 0;
@@ -286,15 +269,11 @@ static void print_expression(const Walk *w, nereid_step *s, const char *text) {
     }
     free(value);
   }
-  int64_t result;
   char *shown = NULL;
   nereid_error *err = NULL;
   if (!names || !values) printf("out of memory\n");
-  else if (has_tensor(s, text)) {
-    if (nereid_step_eval(s, text, known, names, values, 64, &shown, &err)) printf("%s\n", nereid_error_message(err));
-    else printf("%s = %s\n", text, shown);
-  } else if (nereid_eval(text, known, names, values, &result, &err)) printf("%s\n", nereid_error_message(err));
-  else printf("%s = %lld\n", text, (long long)result);
+  else if (nereid_step_eval(s, text, known, names, values, 64, &shown, &err)) printf("%s\n", nereid_error_message(err));
+  else printf("%s = %s\n", text, shown);
   nereid_error_free(err);
   free(shown);
   free(names);
@@ -536,11 +515,7 @@ const Verb verb_run = {
     "  --warps N, --stages N, --ctas N (num_ctas: above 1, neighbouring blocks share tiles), --debug (device_assert "
     "checks), --seed N\n"
     "  --define NAME=EXPR  what a free name of the file is: WIDTH=128, ACT=relu, TYPE=tl.float16\n"
-    "  --without P,... sim, cuda: what the compiler leaves out: hoist_loads async_loads dots_ahead dots_behind\n"
-    "                 dots_together prefetch sink_masks late_scales late_sums skip_masks wgmma tensor_cores\n"
-    "                 heavy_first persist specialize tensor_maps turn_dots loads_ahead apart tcgen05 tensor_stores\n"
-    "                 own_rings row_rings dots_in_flight clusters grid_wait short_sums split_dots\n"
-    "                 turned_operands staged_reads late_stores late_loads late_copies lockstep\n"
+    "  --without P,... sim, cuda: what the compiler leaves out: {without}\n"
     "  --persist      sim, cuda: a block runs several programs, as many blocks as the GPU runs at once\n"
     "  --specialize   sim, cuda: warps of their own copy tiles for those that multiply\n"
     "  --program X[,Y[,Z]]  run only this program\n"

@@ -557,3 +557,5 @@ ArgSpec *call_specs(const Call *c, Context *cx) {
   for (int i = 0; i < n; i++) specs[i] = spec_of(c, &c->kernel->rules[i], c->args[i], cx);
   return specs;
 }
+
+const char *nereid_without_names(void) { return gpu_without_names; }
