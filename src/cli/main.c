@@ -75,8 +75,10 @@ int main(int argc, char **argv) {
   const char *names[VERB_COUNT + 1] = {NULL};
   for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
   const char *near = nearest_name(argv[1], names);
-  for (int i = 0; i < VERB_COUNT && !near; i++) /* `profile` is prof, `benchmark` bench */
-    if (!strncmp(argv[1], names[i], strlen(names[i]))) near = names[i];
+  for (int i = 0; i < VERB_COUNT && !near; i++) { /* `profile` is prof, `benchmark` and `ben` bench */
+    size_t typed = strlen(argv[1]), n = strlen(names[i]);
+    if (typed > 1 && !strncmp(argv[1], names[i], typed < n ? typed : n)) near = names[i];
+  }
   print_in(stderr, COLOR_ERROR, "nereid:");
   if (near) return fprintf(stderr, " there is no verb '%s'; did you mean '%s'?\n", argv[1], near), 2;
   fprintf(stderr, " there is no verb '%s'\n", argv[1]);

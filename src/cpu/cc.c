@@ -154,7 +154,10 @@ static NORETURN void fail_run(Context *cx, const Compiler *c, int status, int er
   if (status < 0)
     fail_cc(cx, "set NEREID_CC to a working gcc or clang",
             arena_printf(cx->arena, "%s could not be started: %s", c->path, text));
-  fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
+  fail_cc(cx,
+          c->count > c->options_at
+              ? "look at the options in NEREID_CC; else this is a fault of Nereid or of the compiler"
+              : "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
           arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", c->path, status, text));
 }
 
