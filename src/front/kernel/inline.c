@@ -16,6 +16,16 @@ static Py *default_of(Front *fr, Function *fn, int index, const Node *param, Nod
   return fn->defaults[index];
 }
 
+/* Of defaults Triton makes numbers, types, functions and None constexprs, and finds no type in what else Python has. */
+static void check_default(Front *fr, const Function *fn, const Call *call, const char *param, const Py *v) {
+  if (v->is_constexpr || fn->module == fr->prelude) return;
+  if (v->kind != PY_STR && v->kind != PY_TUPLE && v->kind != PY_DICT && v->kind != PY_OBJECT) return;
+  const Py *part = v->kind == PY_TUPLE && v->tuple.n && !v->tuple.is_list ? v->tuple.at[0] : v;
+  diag_fail_hint(fr->cx, call->span, "give the argument, or make the default with tl.constexpr(...)",
+                 "'%s' object has no attribute 'type': the default of %s is %s", py_class_name(part), param,
+                 py_describe(fr, v));
+}
+
 static const char *signature_text(Front *fr, Function *fn) {
   Node *a = fn->def->FunctionDef.args;
   Buf b = {.arena = fr->cx->arena};
@@ -88,6 +98,7 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
         continue;
       }
       values[i] = default_of(fr, fn, i, p, def);
+      check_default(fr, fn, call, p->arg.arg, values[i]);
     }
     scope_set(fr, p->arg.arg, values[i], p);
   }

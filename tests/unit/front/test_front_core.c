@@ -290,6 +290,15 @@ static void loops_that_are_wrong(void **state) {
 #define F HEAD "@triton.jit\ndef add(a, b=2):\n    return a + b\n@triton.jit\n"
 
 static void calls(void **state) {
+  /* defaults that Triton cannot pass, and some that it can */
+  kit_refuses(F "def f(x, t=(1, 2)):\n    return x + t[0]\n@triton.jit\ndef k(out, n):\n    tl.store(out, f(n))\n",
+              "'int' object has no attribute 'type'");
+  kit_refuses(F
+              "def f(x, t: tl.constexpr = 'a'):\n    return x\n@triton.jit\ndef k(out, n):\n    tl.store(out, f(n))\n",
+              "'str' object has no attribute 'type'");
+  kit_gives(HEAD "T = tl.constexpr((1, 2))\n@triton.jit\ndef f(x, t: tl.constexpr = T, u: tl.constexpr = None):\n"
+                 "    return x + t[1]\n@triton.jit\ndef k(out, n):\n    tl.store(out, f(n))\n",
+            1, 1, (int32_t[]){3});
   kit_gives(F "def k(out, n):\n    tl.store(out, add(n) + add(n, b=10) + add(b=n, a=1))\n", 3, 1, (int32_t[]){22});
   kit_gives(F "def f(fn, v):\n    return fn(v, 1)\n@triton.jit\ndef k(out, n):\n    tl.store(out, f(add, n) * (add, "
               "f)[0](n, n))\n",
