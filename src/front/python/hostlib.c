@@ -344,7 +344,7 @@ static Py *call_capability(const HostCall *h) {
 }
 
 static Py *call_properties(const HostCall *h) {
-  Py *o = py_object(h->fr, NULL, "torch.cuda.DeviceProperties");
+  Py *o = py_object(h->fr, NULL, "torch.cuda.get_device_properties");
   map_put(o->object.fields, "major", py_int(h->fr, capability(h->fr) / 10));
   map_put(o->object.fields, "minor", py_int(h->fr, capability(h->fr) % 10));
   map_put(o->object.fields, "warp_size", py_int(h->fr, 32));
