@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/mathfn.h"
 #include "graph/graph.h"
 
 typedef struct Array {

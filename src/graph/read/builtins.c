@@ -5,15 +5,15 @@
 #include "graph/read/object.h"
 
 static const char *const python_names[] = {
-    "len",     "range",   "int",     "float", "bool",     "str",    "tuple", "list",      "dict",
-    "abs",     "min",     "max",     "sum",   "any",      "all",    "zip",   "enumerate", "isinstance",
-    "hasattr", "getattr", "setattr", "print", "reversed", "sorted", "round", "type",      "slice",
-    "object",  "divmod",  "complex", "math",  "torch",    "prim",   NULL};
+    "len",     "range",  "int",      "float",    "bool",       "str",  "tuple",     "list",       "dict",    "abs",
+    "min",     "max",    "sum",      "any",      "all",        "zip",  "enumerate", "isinstance", "hasattr", "getattr",
+    "setattr", "print",  "reversed", "sorted",   "round",      "type", "slice",     "object",     "divmod",  "complex",
+    "map",     "filter", "set",      "callable", "issubclass", "math", "torch",     "prim",       NULL};
 
 Object *builtin_name(Reader *r, const char *name) {
   for (int i = 0; python_names[i]; i++)
     if (!strcmp(python_names[i], name))
-      return object_path(r, i < 30 ? arena_printf(r->cx->arena, "python.%s", name) : name);
+      return object_path(r, i < 35 ? arena_printf(r->cx->arena, "python.%s", name) : name);
   return NULL;
 }
 
@@ -150,14 +150,28 @@ static Object *range(Reader *r, const Args *a) {
   return out;
 }
 
+/* The argument of a keyword; NULL: there is none, or it is None. */
+static Object *keyword(const Args *a, const char *name) {
+  for (int i = 0; i < a->kw_n; i++)
+    if (!strcmp(a->names[i], name)) return a->values[i]->kind == O_NONE ? NULL : a->values[i];
+  return NULL;
+}
+
+/* What `key=` makes of an item. */
+static Object *keyed(Reader *r, const Args *a, Object *key, Object *x) {
+  return key ? call_values(r, a->span, key, 1, &x) : x;
+}
+
 static Object *extreme(Reader *r, const Args *a, PyOp op) {
-  Object *items = a->n == 1 ? want_items(r, a->span, a->at[0]) : NULL;
+  Object *items = a->n == 1 ? want_items(r, a->span, a->at[0]) : NULL, *key = keyword(a, "key");
   int n = items ? items->list.n : a->n;
   Object *const *at = items ? items->list.at : a->at;
-  if (!n) read_fail(r, a->span, "the largest or smallest of nothing");
-  Object *best = at[0];
-  for (int i = 1; i < n; i++)
-    if (object_truth(r, a->span, op_compare(r, a->span, op, at[i], best))) best = at[i];
+  Object *best = n ? at[0] : keyword(a, "default");
+  if (!best) read_fail(r, a->span, "the largest or smallest of nothing");
+  for (int i = 1; i < n; i++) {
+    Object *is = op_compare(r, a->span, op, keyed(r, a, key, at[i]), keyed(r, a, key, best));
+    if (object_truth(r, a->span, is)) best = at[i];
+  }
   return best;
 }
 
@@ -273,7 +287,9 @@ static Object *all(Reader *r, const Args *a) { return object_bool(r, !has_item(r
 
 static Object *enumerate(Reader *r, const Args *a) {
   Object *n = object_new(r, O_LIST), *items = want_items(r, a->span, first(r, a));
-  for (int i = 0; i < items->list.n; i++) object_append(r, n, object_int(r, i));
+  Object *start = a->n > 1 ? a->at[1] : keyword(a, "start");
+  int64_t from = start ? want_int(r, a->span, start, "enumerate's start") : 0;
+  for (int i = 0; i < items->list.n; i++) object_append(r, n, object_int(r, from + i));
   return zip(r, &(Args){.span = a->span, .n = 2, .at = (Object *[]){n, items}});
 }
 
@@ -303,19 +319,83 @@ static Object *reversed(Reader *r, const Args *a) {
 }
 
 static Object *sorted(Reader *r, const Args *a) {
-  Object *items = want_items(r, a->span, first(r, a));
+  Object *items = want_items(r, a->span, first(r, a)), *key = keyword(a, "key"), *turned = keyword(a, "reverse");
   Object *out = object_list(r, O_LIST, items->list.n, items->list.at);
+  PyOp before = turned && object_truth(r, a->span, turned) ? PYOP_GT : PYOP_LT;
   for (int i = 1; i < out->list.n; i++)
     for (int k = i; k > 0; k--) {
       Object **p = &out->list.at[k - 1], *t = p[0];
-      if (!object_truth(r, a->span, op_compare(r, a->span, PYOP_LT, p[1], p[0]))) break;
+      Object *is = op_compare(r, a->span, before, keyed(r, a, key, p[1]), keyed(r, a, key, p[0]));
+      if (!object_truth(r, a->span, is)) break;
       p[0] = p[1];
       p[1] = t;
     }
   return out;
 }
 
-static Object *rounded(Reader *r, const Args *a) { return object_int(r, (int64_t)rint(object_double(a->at[0]))); }
+/* Without a number of digits an integer. */
+static Object *rounded(Reader *r, const Args *a) {
+  Object *x = a->at[0], *digits = a->n > 1 ? a->at[1] : keyword(a, "ndigits");
+  if (x->kind == O_TENSOR) return call_values(r, a->span, library_named(r, "round"), a->n, a->at);
+  if (!object_is_number(x)) read_fail(r, a->span, "round of %s", object_describe(r, x));
+  if (!digits) return object_int(r, (int64_t)rint(object_double(x)));
+  double scale = pow(10, (double)want_int(r, a->span, digits, "round's number of digits"));
+  return x->kind == O_FLOAT ? object_float(r, rint(x->f * scale) / scale) : x;
+}
+
+static Object *mapped(Reader *r, const Args *a) {
+  Object *out = object_new(r, O_LIST);
+  Object *rows = zip(r, &(Args){.span = a->span, .n = a->n - 1, .at = a->at + 1});
+  for (int i = 0; i < rows->list.n; i++)
+    object_append(r, out, call_values(r, a->span, a->at[0], a->n - 1, rows->list.at[i]->list.at));
+  return out;
+}
+
+static Object *filtered(Reader *r, const Args *a) {
+  Object *out = object_new(r, O_LIST), *items = want_items(r, a->span, a->at[1]);
+  for (int i = 0; i < items->list.n; i++) {
+    Object *x = items->list.at[i], *is = keyed(r, a, a->at[0]->kind == O_NONE ? NULL : a->at[0], x);
+    if (object_truth(r, a->span, is)) object_append(r, out, x);
+  }
+  return out;
+}
+
+/* A set: its items once each, in order. */
+static Object *to_set(Reader *r, const Args *a) {
+  Object *out = object_new(r, O_LIST), *items = sequence(r, a, O_LIST);
+  for (int i = 0; i < items->list.n; i++) {
+    bool there = false;
+    for (int k = 0; k < out->list.n && !there; k++) there = object_equal(out->list.at[k], items->list.at[i]);
+    if (!there) object_append(r, out, items->list.at[i]);
+  }
+  return out;
+}
+
+static Object *is_callable(Reader *r, const Args *a) {
+  ObjectKind k = a->at[0]->kind;
+  return object_bool(r, k == O_FUNCTION || k == O_METHOD || k == O_CLASS || k == O_PATH ||
+                            (k == O_OBJECT && (class_find(a->at[0]->object.cls, "forward") ||
+                                               class_find(a->at[0]->object.cls, "__call__"))));
+}
+
+static Object *is_subclass(Reader *r, const Args *a) {
+  Object *c = a->at[0], *of = a->at[1];
+  if (of->kind == O_PATH) of = library_function(r, of->s);
+  if (c->kind != O_CLASS || !of || of->kind != O_CLASS) return r->no;
+  while (c && c != of) c = c->cls.base;
+  return object_bool(r, c != NULL);
+}
+
+static Object *type_of(Reader *r, const Args *a) {
+  Object *x = a->at[0];
+  if (x->kind == O_OBJECT) return x->object.cls;
+  static const char *const names[] = {[O_BOOL] = "bool", [O_INT] = "int",     [O_FLOAT] = "float", [O_STR] = "str",
+                                      [O_SIZE] = "int",  [O_TUPLE] = "tuple", [O_LIST] = "list",   [O_DICT] = "dict"};
+  if (x->kind == O_TENSOR) return object_path(r, "torch.Tensor");
+  const char *name = (size_t)x->kind < sizeof names / sizeof *names ? names[x->kind] : NULL;
+  if (!name) read_fail(r, a->span, "type of %s", object_describe(r, x));
+  return object_path(r, arena_printf(r->cx->arena, "python.%s", name));
+}
 
 static Object *slice(Reader *r, const Args *a) {
   Object *out = object_new(r, O_SLICE);
@@ -357,7 +437,13 @@ static const struct Function {
     {"print", print, 0, ANY},
     {"reversed", reversed, 0, ANY},
     {"sorted", sorted, 0, ANY},
-    {"round", rounded, 1, 1},
+    {"round", rounded, 1, 2},
+    {"map", mapped, 2, ANY},
+    {"filter", filtered, 2, 2},
+    {"set", to_set, 0, 1},
+    {"callable", is_callable, 1, 1},
+    {"issubclass", is_subclass, 2, 2},
+    {"type", type_of, 1, 1},
     {"slice", slice, 0, ANY},
 };
 
@@ -474,10 +560,10 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
 static const struct {
   ObjectKind kind;
   const char *names;
-} methods[] = {{O_LIST, " append extend insert pop index reverse copy count "},
+} methods[] = {{O_LIST, " append extend insert pop index reverse copy count remove clear sort add "},
                {O_TUPLE, " index count numel "},
-               {O_DICT, " get keys values items update pop "},
-               {O_STR, " join split startswith endswith lower upper strip replace format count "}};
+               {O_DICT, " get keys values items update pop setdefault copy clear "},
+               {O_STR, " join split startswith endswith lower upper strip lstrip rstrip replace count isdigit "}};
 
 bool has_method(const Object *x, const char *name) {
   char word[64];
@@ -516,6 +602,24 @@ static Object *list_method(Reader *r, Object *x, const char *f, const Args *a) {
     return v;
   }
   if (!strcmp(f, "copy")) return object_list(r, x->kind, n, x->list.at);
+  if (!strcmp(f, "remove") && a->n == 1)
+    for (int i = 0; i < n; i++)
+      if (object_equal(x->list.at[i], a->at[0]))
+        return list_method(r, x, "pop", &(Args){.span = a->span, .n = 1, .at = (Object *[]){object_int(r, i)}});
+  if (!strcmp(f, "add") && a->n == 1) { /* of a set */
+    for (int i = 0; i < n; i++)
+      if (object_equal(x->list.at[i], a->at[0])) return r->none;
+    object_append(r, x, a->at[0]);
+    return r->none;
+  }
+  if (!strcmp(f, "sort") || !strcmp(f, "clear")) {
+    Args of = *a;
+    of.n = 1;
+    of.at = &x;
+    if (*f == 's') x->list = sorted(r, &of)->list;
+    else x->list.n = 0;
+    return r->none;
+  }
   if (!strcmp(f, "numel")) {
     Object *out = object_int(r, 1);
     for (int i = 0; i < n; i++) out = op_binary(r, a->span, PYOP_MULT, out, x->list.at[i]);
@@ -542,9 +646,18 @@ static Object *list_method(Reader *r, Object *x, const char *f, const Args *a) {
 }
 
 static Object *dict_method(Reader *r, Object *x, const char *f, const Args *a) {
-  if ((!strcmp(f, "get") || !strcmp(f, "pop")) && a->n) {
-    Object *v = dict_get(x, a->at[0]);
-    return v ? v : a->n > 1 ? a->at[1] : r->none;
+  bool pops = !strcmp(f, "pop"), sets = !strcmp(f, "setdefault");
+  if ((!strcmp(f, "get") || pops || sets) && a->n) {
+    Object *v = dict_get(x, a->at[0]), *other = a->n > 1 ? a->at[1] : r->none;
+    if (!v && pops && a->n == 1) read_fail(r, a->span, "there is no key %s", object_describe(r, a->at[0]));
+    if (v && pops) dict_remove(x, a->at[0]);
+    if (!v && sets) dict_put(r, x, a->at[0], other);
+    return v ? v : other;
+  }
+  if (!strcmp(f, "copy")) return to_dict(r, &(Args){.span = a->span, .n = 1, .at = &x});
+  if (!strcmp(f, "clear")) {
+    x->dict.n = 0;
+    return r->none;
   }
   if (!strcmp(f, "update") && a->n == 1 && a->at[0]->kind == O_DICT) {
     for (int i = 0; i < a->at[0]->dict.n; i++) dict_put(r, x, a->at[0]->dict.keys[i], a->at[0]->dict.values[i]);
@@ -568,6 +681,15 @@ static Object *str_method(Reader *r, Object *x, const char *f, const Args *a) {
       if (*f == 'l' ? *c >= 'A' && *c <= 'Z' : *c >= 'a' && *c <= 'z') *c ^= 32;
     return object_str(r, t);
   }
+  if (!strcmp(f, "strip") || !strcmp(f, "lstrip") || !strcmp(f, "rstrip")) {
+    const char *off = what ? what : " \t\n\r";
+    if (*f != 'r')
+      while (n && strchr(off, *s)) s++, n--;
+    if (*f != 'l')
+      while (n && strchr(off, s[n - 1])) n--;
+    return object_str(r, arena_strndup(r->cx->arena, s, n));
+  }
+  if (!strcmp(f, "isdigit")) return object_bool(r, n && strspn(s, "0123456789") == n);
   if (!strcmp(f, "join") && a->n == 1) {
     Object *items = want_items(r, a->span, a->at[0]);
     Buf b = {.arena = r->cx->arena};

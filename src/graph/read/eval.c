@@ -44,6 +44,15 @@ static Object *bind(Reader *r, Object *self, Object *function, const char *name)
   return m;
 }
 
+/* What a class's member is as an attribute of `self`: an object, or the class itself. */
+static Object *member(Reader *r, Span at, Object *self, Object *cls, Object *v, const char *name) {
+  if (v->kind != O_FUNCTION || v->function.as == AS_STATIC) return v;
+  if (v->function.as == AS_CLASS_METHOD) return bind(r, cls, v, name);
+  if (self == cls) return v;
+  Object *m = bind(r, self, v, name);
+  return v->function.as == AS_PROPERTY ? call_values(r, at, m, 0, NULL) : m;
+}
+
 /* Whether the i-th of some words is `name`. */
 static bool name_is_word(const char *words, int i, const char *name) {
   for (; i > 0; i--) words = strchr(words, ' ') ? strchr(words, ' ') + 1 : words + strlen(words);
@@ -57,7 +66,10 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
     case O_PATH: {
       const char *path = arena_printf(r->cx->arena, "%s.%s", x->s, name);
       v = path_value(r, path);
-      return v ? v : object_path(r, path);
+      if (v) return v;
+      Object *cls = library_function(r, x->s); /* nn.Transformer.generate_square_subsequent_mask */
+      v = cls && cls->kind == O_CLASS ? class_find(cls, name) : NULL;
+      return v ? member(r, at, cls, cls, v, name) : object_path(r, path);
     }
     case O_COMPLEX:
     case O_TENSOR:
@@ -68,7 +80,9 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       if (!v) v = library_named(r, name);
       if (v) return bind(r, x, v, name);
       if (name[strlen(name) - 1] == '_') {
-        v = library_named(r, arena_strndup(r->cx->arena, name, strlen(name) - 1));
+        const char *plain = arena_strndup(r->cx->arena, name, strlen(name) - 1);
+        v = library_named(r, arena_printf(r->cx->arena, "tensor_%s", plain));
+        if (!v) v = library_named(r, plain);
         if (!v) break;
         v = bind(r, x, v, name);
         v->method.in_place = true;
@@ -81,7 +95,7 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       Object *parameters = map_get(x->object.fields, intern_z(r->cx, "_names"));
       if (parameters && (v = dict_get(parameters, object_str(r, name)))) return v;
       v = class_find(x->object.cls, name);
-      if (v && v->kind == O_FUNCTION) return bind(r, x, v, name);
+      if (v) return member(r, at, x, x->object.cls, v, name);
       if (!v && map_get(x->object.fields, intern_z(r->cx, "_dict")) && class_find(x->object.cls, "__getattr__"))
         v = dict_get(map_get(x->object.fields, intern_z(r->cx, "_dict")), object_str(r, name));
       if (v) return v;
@@ -94,9 +108,12 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       break;
     case O_CLASS:
       v = class_find(x, name);
-      if (v) return v;
+      if (v) return member(r, at, x, x, v, name);
+      if (!strcmp(name, "__name__")) return object_str(r, x->cls.name);
       break;
-    case O_SUPER: v = x->super.cls ? class_find(x->super.cls, name) : NULL; return bind(r, x->super.self, v, name);
+    case O_SUPER:
+      v = x->super.cls ? class_find(x->super.cls, name) : NULL;
+      return v ? member(r, at, x->super.self, x->super.self->object.cls, v, name) : bind(r, x->super.self, v, name);
     default:
       if (has_method(x, name)) return bind(r, x, NULL, name);
   }
@@ -254,6 +271,10 @@ static Object *evaluate(Reader *r, Scope *sc, Node *n) {
     }
     case NODE_TUPLE: return display(r, sc, &n->Tuple.elts, O_TUPLE);
     case NODE_LIST: return display(r, sc, &n->List.elts, O_LIST);
+    case NODE_SET: {
+      Object *items = display(r, sc, &n->Set.elts, O_LIST);
+      return call_values(r, n->span, builtin_name(r, "set"), 1, &items);
+    }
     case NODE_DICT: {
       Object *d = object_new(r, O_DICT);
       for (int i = 0; i < n->Dict.values.n; i++) {
@@ -279,6 +300,7 @@ static Object *evaluate(Reader *r, Scope *sc, Node *n) {
     case NODE_JOINED_STR: return f_string(r, sc, n);
     case NODE_LIST_COMP:
     case NODE_GENERATOR_EXP:
+    case NODE_SET_COMP:
     case NODE_DICT_COMP: return comprehension(r, sc, n);
     case NODE_LAMBDA: {
       Object *f = object_new(r, O_FUNCTION);

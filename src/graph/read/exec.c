@@ -122,6 +122,13 @@ static void import(Reader *r, Scope *sc, Node *n) {
 static Object *class_value(Reader *r, Scope *sc, Node *n) {
   Object *c = object_new(r, O_CLASS);
   c->cls.name = n->ClassDef.name;
+  c->cls.def = n;
+  for (int i = 0; i < n->ClassDef.decorator_list.n; i++) {
+    const Node *d = n->ClassDef.decorator_list.at[i];
+    if (d->kind == NODE_CALL) d = d->Call.func;
+    const char *name = d->kind == NODE_ATTRIBUTE ? d->Attribute.attr : d->kind == NODE_NAME ? d->Name.id : "";
+    c->cls.has_fields |= !strcmp(name, "dataclass");
+  }
   for (int i = 0; i < n->ClassDef.bases.n; i++) {
     Object *b = eval(r, sc, n->ClassDef.bases.at[i]);
     if (b->kind == O_PATH) b = library_function(r, b->s);
@@ -218,15 +225,29 @@ static void augmented(Reader *r, Scope *sc, Node *n) {
   assign(r, sc, target, old);
 }
 
-/* @torch.no_grad() and @torch.inference_mode() */
-static bool is_without_gradients(const Node *def) {
-  for (int i = 0; i < def->FunctionDef.decorator_list.n; i++) {
-    const Node *d = def->FunctionDef.decorator_list.at[i];
-    if (d->kind == NODE_CALL) d = d->Call.func;
-    const char *name = d->kind == NODE_ATTRIBUTE ? d->Attribute.attr : d->kind == NODE_NAME ? d->Name.id : "";
-    if (!strcmp(name, "no_grad") || !strcmp(name, "inference_mode")) return true;
+/* f as its decorators make it, from the last to the first. Functions of the file are called; those of libraries
+ * (@torch.compile, @functools.wraps) leave what it computes as it is, but for gradients. */
+static Object *decorated(Reader *r, Scope *sc, const Node *def, Object *f) {
+  static const char *const kinds[] = {
+      [AS_STATIC] = "staticmethod", [AS_CLASS_METHOD] = "classmethod", [AS_PROPERTY] = "property"};
+  for (int i = def->FunctionDef.decorator_list.n - 1; i >= 0; i--) {
+    Node *d = def->FunctionDef.decorator_list.at[i], *named = d->kind == NODE_CALL ? d->Call.func : d;
+    const char *name = named->kind == NODE_ATTRIBUTE ? named->Attribute.attr
+                       : named->kind == NODE_NAME    ? named->Name.id
+                                                     : "";
+    Object *own = named->kind == NODE_NAME ? name_find(sc, name) : NULL;
+    if (own && own->kind != O_PATH) {
+      f = call_values(r, d->span, eval(r, sc, d), 1, &f);
+      continue;
+    }
+    if (f->kind != O_FUNCTION) continue;
+    if (!strcmp(name, "no_grad") || !strcmp(name, "inference_mode")) f->function.no_grad = true;
+    for (int k = AS_STATIC; k <= AS_PROPERTY; k++)
+      if (!strcmp(name, kinds[k])) f->function.as = k;
+    if (!strcmp(name, "cached_property")) f->function.as = AS_PROPERTY;
+    if (!strcmp(name, "setter")) read_fail(r, d->span, "setters of properties are not supported");
   }
-  return false;
+  return f;
 }
 
 static How exec(Reader *r, Scope *sc, Node *n, Object **result) {
@@ -280,8 +301,7 @@ static How exec(Reader *r, Scope *sc, Node *n, Object **result) {
       Object *f = object_new(r, O_FUNCTION);
       f->function.def = n;
       f->function.scope = sc;
-      f->function.no_grad = is_without_gradients(n);
-      map_put(sc->names, n->FunctionDef.name, f);
+      map_put(sc->names, n->FunctionDef.name, decorated(r, sc, n, f));
       return NEXT;
     }
     case NODE_CLASS_DEF: map_put(sc->names, n->ClassDef.name, class_value(r, sc, n)); return NEXT;
@@ -429,12 +449,43 @@ static Object *call_method(Reader *r, Object *self, Object *f, const Args *a) {
   return call_function(r, bound, &b);
 }
 
+/* The fields of a @dataclass, those of its bases first; the arguments before *used are taken. */
+static void fill_fields(Reader *r, Object *x, Object *cls, const Args *a, int *used) {
+  stack_guard();
+  if (cls->cls.base) fill_fields(r, x, cls->cls.base, a, used);
+  const NodeList *body = &cls->cls.def->ClassDef.body;
+  for (int i = 0; i < body->n && cls->cls.has_fields; i++) {
+    if (body->at[i]->kind != NODE_ANN_ASSIGN || body->at[i]->AnnAssign.target->kind != NODE_NAME) continue;
+    const char *name = body->at[i]->AnnAssign.target->Name.id;
+    if (map_get(x->object.fields, name)) continue;
+    Object *v = *used < a->n ? a->at[(*used)++] : NULL;
+    for (int k = 0; k < a->kw_n && !v; k++)
+      if (!strcmp(a->names[k], name)) v = a->values[k];
+    if (!v) v = class_find(x->object.cls, name);
+    if (!v) read_fail(r, a->span, "%s needs a value for '%s'", x->object.cls->cls.name, name);
+    map_put(x->object.fields, name, v);
+  }
+}
+
+static void construct_fields(Reader *r, Object *x, const Args *a) {
+  int used = 0;
+  fill_fields(r, x, x->object.cls, a, &used);
+  if (used < a->n) read_fail(r, a->span, "%s takes %d arguments, and not %d", x->object.cls->cls.name, used, a->n);
+  for (int k = 0; k < a->kw_n; k++)
+    if (!map_get(x->object.fields, a->names[k]))
+      read_fail(r, a->span, "%s has no parameter '%s'", x->object.cls->cls.name, a->names[k]);
+  call_special(r, a->span, x, "__post_init__", NULL);
+}
+
 static Object *construct(Reader *r, Object *cls, const Args *a) {
   Object *x = object_new(r, O_OBJECT);
   x->object.cls = cls;
   x->object.fields = map_create(r->cx->arena, false);
   Object *init = class_find(cls, "__init__");
+  r->constructing++;
   if (init) call_method(r, x, init, a);
+  r->constructing--;
+  if (!init && cls->cls.has_fields) construct_fields(r, x, a);
   return x;
 }
 

@@ -16,6 +16,8 @@ def sub(g, y, a, b): return g, -g
 def mul(g, y, a, b): return g * b, g * a
 def div(g, y, a, b): return g / b, -g * (a / b / b)
 def floordiv(g, y, a, b): return 0, 0
+def shl(g, y, a, b): return 0, 0
+def shr(g, y, a, b): return 0, 0
 def rem(g, y, a, b): return g, -g * prim.trunc(a / b)
 def minimum(g, y, a, b): return prim.where(a > b, 0, halved(g, a, b)), prim.where(a < b, 0, halved(g, a, b))
 def maximum(g, y, a, b): return prim.where(a < b, 0, halved(g, a, b)), prim.where(a > b, 0, halved(g, a, b))
@@ -37,6 +39,11 @@ def sqrt(g, y, x): return g / (2 * y)
 def rsqrt(g, y, x): return -0.5 * g * y * y * y
 def sin(g, y, x): return g * prim.cos(x)
 def cos(g, y, x): return -g * prim.sin(x)
+def erfc(g, y, x): return g * -1.1283791670955126 * prim.exp(-x * x)
+def erfinv(g, y, x): return g * 0.886226925452758 * prim.exp(y * y)
+def lgamma(g, y, x): return g * digamma(x)
+def bessel_i0(g, y, x): return g * prim.bessel_i1(x)
+def bessel_i1(g, y, x): return g * (prim.bessel_i0(x) - prim.where(x == 0, 0.5 * prim.bessel_i0(x), y / prim.where(x == 0, 1, x)))
 def tan(g, y, x): return g * (y * y + 1)
 def asin(g, y, x): return g * prim.rsqrt(1 - x * x)
 def acos(g, y, x): return -g * prim.rsqrt(1 - x * x)

@@ -243,6 +243,7 @@ void in_place(Reader *r, Span at, Object *x, const char *name, Tensor *value) {
     value = written(r, at, name, root, value);
     root = viewed(root);
   }
+  if (r->constructing && root->op == GRAPH_INPUT) return;
   if (!silent) check_leaf(r, at, name, root);
   if (silent) value = graph_detach(g, value, root);
   value = graph_detach(g, value, value); /* memory of its own: nobody else has this tensor */

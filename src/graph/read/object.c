@@ -96,6 +96,16 @@ void dict_put(Reader *r, Object *dict, Object *key, Object *value) {
   dict->dict.values[dict->dict.n++] = value;
 }
 
+void dict_remove(Object *dict, const Object *key) {
+  int to = 0;
+  for (int i = 0; i < dict->dict.n; i++) {
+    if (object_equal(dict->dict.keys[i], key)) continue;
+    dict->dict.keys[to] = dict->dict.keys[i];
+    dict->dict.values[to++] = dict->dict.values[i];
+  }
+  dict->dict.n = to;
+}
+
 const char *object_kind(const Object *x) {
   static const char *const names[] = {"None",    "bool",     "int",    "float", "str",    "size", "tensor",
                                       "complex", "dtype",    "...",    "tuple", "list",   "dict", "slice",

@@ -71,7 +71,8 @@ struct Object {
     struct {
       Node *def; /* FunctionDef or Lambda */
       Scope *scope;
-      bool no_grad; /* @torch.no_grad() */
+      bool no_grad;                                                   /* @torch.no_grad() */
+      enum { AS_METHOD, AS_STATIC, AS_CLASS_METHOD, AS_PROPERTY } as; /* what a class's decorator makes of it */
     } function;
     struct {
       Object *self, *function; /* function NULL: a method of Python's, by name */
@@ -82,6 +83,8 @@ struct Object {
       const char *name;
       Object *base;
       Scope *members;
+      Node *def;       /* ClassDef */
+      bool has_fields; /* @dataclass */
     } cls;
     struct {
       Object *cls;
@@ -112,6 +115,7 @@ typedef struct Reader {
   VEC(Object *) leaves; /* tensors that are asked for gradients */
   Map *asked;           /* Tensor -> leaf: their values, as they are and as they were */
   bool no_grad;         /* results are detached */
+  int constructing;     /* __init__ of so many objects: what it writes into parameters, the caller's values replace */
   bool sweeping;        /* rules of gradients run */
 } Reader;
 
@@ -131,6 +135,7 @@ Object *object_list(Reader *r, ObjectKind kind, int n, Object *const *at); /* co
 void object_append(Reader *r, Object *list, Object *x);
 Object *dict_get(const Object *dict, const Object *key);
 void dict_put(Reader *r, Object *dict, Object *key, Object *value);
+void dict_remove(Object *dict, const Object *key);
 const char *object_kind(const Object *x);                /* "int", "tensor" */
 const char *object_text(Reader *r, const Object *x);     /* as str() gives */
 const char *object_describe(Reader *r, const Object *x); /* for messages */

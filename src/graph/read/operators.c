@@ -97,7 +97,12 @@ static Object *tensor_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) 
   for (size_t i = 0; i < sizeof points / sizeof *points; i++)
     if (points[i].op == op && complex) return complex_binary(r, at, graph_points[points[i].point].name, a, b);
     else if (points[i].op == op) return object_tensor(r, op_point(r, at, points[i].point, 2, in));
-  const char *name = op == PYOP_POW ? "pow" : op == PYOP_MAT_MULT ? "matmul" : op == PYOP_MOD ? "remainder" : NULL;
+  static const char *const names[PYOP_COUNT] = {[PYOP_POW] = "pow",
+                                                [PYOP_MAT_MULT] = "matmul",
+                                                [PYOP_MOD] = "remainder",
+                                                [PYOP_L_SHIFT] = "bitwise_left_shift",
+                                                [PYOP_R_SHIFT] = "bitwise_right_shift"};
+  const char *name = names[op];
   if (!name) read_fail(r, at, "the operator %s on tensors", pyop_symbol(op));
   return call_values(r, at, library_named(r, name), 2, in);
 }

@@ -280,19 +280,23 @@ static const struct {
              {"detach", p_detach, false},
              {"differentiate", p_differentiate, false}};
 
-/* The modules among a module's fields. */
-static Object *children(Reader *r, Object *x) {
+static void add_child(Reader *r, Object *out, bool named, Object *name, Object *x) {
+  if (x->kind != O_OBJECT) return;
+  object_append(r, out, named ? object_list(r, O_TUPLE, 2, (Object *[]){name, x}) : x);
+}
+
+/* The modules among a module's fields; named: pairs of a name and a module. */
+static Object *children(Reader *r, Object *x, bool named) {
   Object *out = object_new(r, O_LIST);
   for (int i = 0; x->kind == O_OBJECT && i < map_count(x->object.fields); i++) {
     const void *key;
     void *value;
     map_entry(x->object.fields, i, &key, &value);
     Object *v = value;
-    if (v->kind == O_OBJECT) object_append(r, out, v);
-    for (int k = 0; v->kind == O_LIST && k < v->list.n; k++)
-      if (v->list.at[k]->kind == O_OBJECT) object_append(r, out, v->list.at[k]);
+    add_child(r, out, named, object_str(r, key), v);
+    for (int k = 0; v->kind == O_LIST && k < v->list.n; k++) add_child(r, out, named, object_int(r, k), v->list.at[k]);
     for (int k = 0; v->kind == O_DICT && k < v->dict.n; k++)
-      if (v->dict.values[k]->kind == O_OBJECT) object_append(r, out, v->dict.values[k]);
+      add_child(r, out, named, v->dict.keys[k], v->dict.values[k]);
   }
   return out;
 }
@@ -455,7 +459,8 @@ static Object *other(Reader *r, const char *name, const Args *a) {
     return out;
   }
   if (!strcmp(name, "clone_module")) return clone_module(r, argument(r, a, 0), map_create(r->cx->arena, false));
-  if (!strcmp(name, "children")) return children(r, argument(r, a, 0));
+  if (!strcmp(name, "children")) return children(r, argument(r, a, 0), false);
+  if (!strcmp(name, "named_children")) return children(r, argument(r, a, 0), true);
   if (!strcmp(name, "fail")) read_fail(r, a->span, "%s", object_text(r, argument(r, a, 0)));
   read_fail(r, a->span, "prim.%s is not known", name);
 }

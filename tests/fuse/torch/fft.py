@@ -100,3 +100,10 @@ def norm(x):
 # error a Fourier transform of torch.float16 is not supported
 def halves(x):
     return torch.fft.fft(x)
+
+
+# x f64[2,50], w f64+[16]; grad
+def short_time(x, w):
+    a = torch.stft(x, 16, window=w, return_complex=True)
+    b = torch.stft(x[0], 16, hop_length=5, win_length=12, window=w[:12], center=False, normalized=True, onesided=False, return_complex=True)
+    return [torch.view_as_real(a), torch.view_as_real(b), torch.istft(a, 16, window=w), torch.istft(a, 16, window=w, length=45)]

@@ -151,3 +151,71 @@ def gradients_of_a_transposed_convolution(g, x, w):
 # g f64[2,4,6], x f64[2,6,3], w f64[6,4,3]
 def a_transposed_convolution_with_more_at_its_end(g, x, w):
     return torch.ops.aten.convolution_backward.default(g, x, w, [4], [1], [1], [2], True, [1], 1, [True, True, True])
+
+
+# a.q_proj_weight f32[8,8], a.k_proj_weight f32[8,6], a.v_proj_weight f32[8,5], a.in_proj_bias f32[24], a.bias_k f32[1,1,8], a.bias_v f32[1,1,8], a.out_proj.weight f32[8,8], a.out_proj.bias f32[8], x f32[3,2,8], k f32[4,2,6], v f32[4,2,5], m i1[3,4]; grad
+# tolerance 1e-5
+class AttentionOfOtherWidths(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.MultiheadAttention(8, 2, kdim=6, vdim=5, add_bias_kv=True, add_zero_attn=True)
+
+    def forward(self, x, k, v, m):
+        y, w = self.a(x, k, v, attn_mask=m)
+        return y, w, self.a(x, k, v, need_weights=False, attn_mask=nn.Transformer.generate_square_subsequent_mask(4)[:3])[0]
+
+
+# c.weight f32[4,3,3,3], c.bias f32[4], d.weight f32[2,3,2], e.weight f32[2,3,4,4], x f32[2,3,5,6]; grad
+# tolerance 1e-5
+class BordersOfConvolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c = nn.Conv2d(3, 4, 3, padding=(1, 2), padding_mode="reflect")
+        self.d = nn.Conv1d(3, 2, 2, padding="same", padding_mode="circular", bias=False)
+        self.e = nn.Conv2d(3, 2, 4, stride=2, padding=2, padding_mode="replicate", bias=False)
+
+    def forward(self, x):
+        return self.c(x), self.d(x[..., 0]), self.e(x), self.c(x[0])
+
+
+# n.weight f32[3], n.bias f32[3], n.running_mean f32[3], n.running_var f32[3], n.num_batches_tracked i64[]<1, x f32[2,3,5,4]
+# tolerance 1e-5
+class InstancesWithStatistics(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = nn.InstanceNorm2d(3, affine=True, track_running_stats=True)
+        self.alone = nn.InstanceNorm2d(3)
+
+    def forward(self, x):
+        y = self.n(x)
+        self.n.eval()
+        return y, F.instance_norm(x, x.mean((0, 2, 3)), x.square().mean((0, 2, 3)), use_input_stats=False), self.alone(x[0])
+
+
+# m f64[3], v f64[3], x f64[4,3]
+def statistics_kept(m, v, x):
+    return F.batch_norm(x, m, v, training=True, momentum=0.3)
+
+
+# t.weight f32[3,2,3,3], t.bias f32[2], x f32[1,3,4,5]
+# tolerance 1e-5
+class SizeOfTransposed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.t = nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        return self.t(x, output_size=(8, 9)), self.t(x)
+
+
+# x f64[2,3,7,9]
+def made_smaller(x):
+    return [F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), F.interpolate(x, scale_factor=0.6, mode="bicubic", antialias=True), F.interpolate(x, size=(9, 5), mode="bicubic", antialias=True),
+            F.interpolate(x, size=(4, 3), mode="bilinear", antialias=True, align_corners=True), F.upsample(x, scale_factor=2), nn.functional.upsample_bilinear(x, size=(10, 10))]
+
+
+# x f64[2,2,5,6], g f64[2,3,4,2], v f64[1,2,3,4,5], h f64[1,2,2,3,3]; grad
+def sampled(x, g, v, h):
+    g, h = g * 1.3, h * 1.2
+    return [*[F.grid_sample(x, g, mode="bicubic", padding_mode=p, align_corners=c) for p in ("zeros", "border", "reflection") for c in (False, True)],
+            F.grid_sample(v, h, align_corners=False), F.grid_sample(v, h, padding_mode="border", align_corners=True), F.grid_sample(v, h, mode="nearest", align_corners=False)]

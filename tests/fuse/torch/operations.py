@@ -1,4 +1,6 @@
 # Functions by name, their results and gradients.
+import math
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -236,3 +238,42 @@ def drawn_by_weight(n):
         often = F.one_hot(places.reshape(-1), 4).sum(0) / 2000
         off.append((often - part).abs() < 0.055)
     return off
+
+
+# x f64[20], p f64+[20]; grad
+def special_functions(x, p):
+    return [torch.erfinv(x * 0.99), torch.erfc(x * 5), torch.lgamma(p * 3), torch.lgamma(x * 4), torch.digamma(p * 4), torch.digamma(x * 3 + 0.01), torch.special.i0(x * 6), torch.special.i1(x * 6),
+            torch.special.i0e(x * 3), torch.special.entr(p), torch.special.ndtr(x), torch.special.ndtri(p / 2), torch.special.xlog1py(x, p), torch.mvlgamma(p + 3, 3), torch.special.psi(p)]
+
+
+# n i64[1]<1
+def special_edges(n):
+    x = torch.tensor([-2.0, -1.0, -0.0, 0.0, 1.0, 2.0, math.inf, math.nan], dtype=torch.float64)
+    return torch.erfinv(x), torch.lgamma(x), torch.digamma(x), torch.special.entr(x), torch.erfc(x), torch.special.i0(x[:5])
+
+
+# a i32[12], b i64[12]<40, c u8[12], d i8[12]
+def shifts(a, b, c, d):
+    return [a << 3, a >> 1, (a - 5) >> 2, c << 2, c >> 1, d << 5, (a.long() - 3) << b, (a.long() - 3) >> b, a << 40, (a - 5) >> 40, torch.bitwise_left_shift(a, c), 1 << b, (d - 100) >> 3]
+
+
+# n i64[1]<1
+def windows_to_multiply(n):
+    d = torch.float64
+    return torch.bartlett_window(9, dtype=d), torch.blackman_window(8, dtype=d), torch.kaiser_window(7, dtype=d), torch.kaiser_window(6, False, 5.0, dtype=d), torch.bartlett_window(6, False, dtype=d)
+
+
+# x f64[3,4], s f64+[4]; grad
+# tolerance 1e-6
+def as_if_quantized(x, s):
+    zero = torch.tensor([0, 1, -2, 3], dtype=torch.int32)
+    return torch.fake_quantize_per_tensor_affine(x.float(), 0.1, 2, -4, 5), torch.fake_quantize_per_channel_affine(x.detach().float(), s.detach().float() * 0.2, zero, 1, -3, 4)
+
+
+# x f64[3,4]
+def made_anew(x):
+    a, b = torch.broadcast_tensors(x[:1], x[:, :1])
+    y = x.clone().fill_diagonal_(2.0)
+    return [x.new_zeros(2, 3), x.new_ones((2,), dtype=torch.int32), x.new_full((1, 2), 3.0), a, b, torch.cartesian_prod(x[0], x[1, :2]), torch.diagflat(x[0, :2], 1), y, x.byte() if False else x.abs().byte(),
+            x.char(), x.short(), torch.zeros(torch.broadcast_shapes((2, 1), (3,))), *torch.hsplit(x, 2), *torch.vsplit(x, [1]), torch.row_stack([x[0], x[1]]), torch.ldexp(x, torch.tensor([1, 2, 3, -1])),
+            torch.zeros(2, dtype=torch.promote_types(torch.int32, torch.float16)), torch.ones(1, dtype=torch.result_type(x, 2))]

@@ -76,12 +76,22 @@ def additive(mask): return prim.where(mask, 0.0, -math.inf) if prim.is_bool(mask
 
 class MultiheadAttention(Module):
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
-        if add_bias_kv or add_zero_attn or kdim is not None or vdim is not None:
-            prim.fail("MultiheadAttention with add_bias_kv, add_zero_attn, kdim or vdim is not supported")
-        self.heads, self.p, self.batch_first = num_heads, dropout, batch_first
-        self.in_proj_weight = prim.parameter([3 * embed_dim, embed_dim], or_float(dtype))
+        self.heads, self.p, self.batch_first, self.zero = num_heads, dropout, batch_first, add_zero_attn
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        widths = [embed_dim, embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim]
+        self.in_proj_weight = None
+        if widths == [embed_dim] * 3:
+            self.in_proj_weight = prim.parameter([3 * embed_dim, embed_dim], or_float(dtype))
+        else:
+            self.q_proj_weight, self.k_proj_weight, self.v_proj_weight = [prim.parameter([embed_dim, n], or_float(dtype)) for n in widths]
         self.in_proj_bias = prim.parameter([3 * embed_dim], or_float(dtype)) if bias else None
+        self.bias_k, self.bias_v = [prim.parameter([1, 1, embed_dim], or_float(dtype)) if add_bias_kv else None for _ in range(2)]
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
+
+    def weights(self, e):
+        if self.in_proj_weight is None:
+            return [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        return [prim.slice(self.in_proj_weight, 0, i * e, (i + 1) * e, 1) for i in range(3)]
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
         if query.ndim == 2:
@@ -89,18 +99,21 @@ class MultiheadAttention(Module):
             padding = None if key_padding_mask is None else unsqueeze(key_padding_mask, 0)
             y, weights = self.forward(*[unsqueeze(x, batch) for x in [query, key, value]], padding, need_weights, attn_mask, average_attn_weights, is_causal)
             return squeeze(y, batch), None if weights is None else squeeze(weights, 0)
-        qkv, e = [], query.shape[-1]
+        qkv, e, more = [], query.shape[-1], [None, self.bias_k, self.bias_v]
         for i, x in enumerate([query, key, value]):
-            w = prim.slice(self.in_proj_weight, 0, i * e, (i + 1) * e, 1)
             b = None if self.in_proj_bias is None else prim.slice(self.in_proj_bias, 0, i * e, (i + 1) * e, 1)
-            x = linear(x if self.batch_first else transpose(x, 0, 1), w, b)
+            x = linear(x if self.batch_first else transpose(x, 0, 1), self.weights(e)[i], b)
+            added = [] if more[i] is None else [prim.expand(more[i], [x.shape[0], 1, e])]
+            added += [zeros(x.shape[0], 1, e, dtype=x.dtype)] if self.zero and i > 0 else []
+            x = cat([x] + added, 1) if added else x
             x = prim.reshape(x, list(x.shape[:2]) + [self.heads, e // self.heads])
             qkv.append(transpose(x, 1, 2))
         q, k, v = qkv
-        mask = left_out(attn_mask)
+        seen = k.shape[2] - key.shape[1 if self.batch_first else 0]  # what is added is not masked
+        mask = left_out(attn_mask if attn_mask is None or not seen else F_pad(attn_mask, [0, seen]))
         if mask is not None and mask.ndim == 3:
             mask = prim.reshape(mask, [q.shape[0], self.heads] + list(mask.shape[1:]))
-        padding = left_out(key_padding_mask)
+        padding = left_out(key_padding_mask if key_padding_mask is None or not seen else F_pad(key_padding_mask, [0, seen]))
         mask = both_masks(mask, None if padding is None else unsqueeze(unsqueeze(padding, 1), 1))
         p = softmax(attention_scores(q, k, False, mask, None), -1)
         weights = mean(p, 1) if average_attn_weights else p
@@ -179,4 +192,5 @@ class Transformer(Module):
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal, memory_is_causal)
 
-    def generate_square_subsequent_mask(self, size): return triu(prim.full([size, size], -math.inf, torch.float32), 1)
+    @staticmethod
+    def generate_square_subsequent_mask(size, device=None, dtype=None): return triu(prim.full([size, size], -math.inf, or_float(dtype)), 1)

@@ -218,19 +218,28 @@ def conv_transpose(x, w, bias=None, stride=1, padding=0, output_padding=0, group
 
 class Convolution(Module):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode='zeros', device=None, dtype=None):
-        if padding_mode != 'zeros':
-            prim.fail(f"padding_mode='{padding_mode}' is not supported")
+        if padding_mode not in ('zeros', 'reflect', 'replicate', 'circular'):
+            prim.fail(f"padding_mode='{padding_mode}' is not known")
         self.stride, self.dilation, self.groups = stride, dilation, groups
+        self.in_channels, self.out_channels = in_channels, out_channels
         k = of_dims(kernel_size, self.dims)
+        self.kernel_size, self.padding_mode = tuple(k), padding_mode
         self.padding = 0 if padding == 'valid' else padding
         if padding == 'same' and [d * (n - 1) % 2 for d, n in zip(of_dims(dilation, self.dims), k)] == [0] * self.dims:
             self.padding = [d * (n - 1) // 2 for d, n in zip(of_dims(dilation, self.dims), k)]
+        self.mode, self.border = padding_mode, []
+        for n, p, d in zip(k, of_dims(padding, self.dims) if not isinstance(padding, str) else k, of_dims(dilation, self.dims)):
+            both = 2 * p if not isinstance(padding, str) else d * (n - 1) if padding == 'same' else 0
+            self.border = [both // 2, both - both // 2] + self.border
+        if padding_mode != 'zeros':
+            self.padding = 0
         self.weight = prim.parameter([out_channels, in_channels // groups] + k, or_float(dtype))
         self.bias = prim.parameter([out_channels], or_float(dtype)) if bias else None
 
     def forward(self, x):
         if x.ndim == self.dims + 1:
-            return squeeze(conv(unsqueeze(x, 0), self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups), 0)
+            return squeeze(self.forward(unsqueeze(x, 0)), 0)
+        x = x if self.mode == 'zeros' else F_pad(x, self.border, self.mode)
         return conv(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
@@ -249,12 +258,20 @@ class Conv3d(Convolution):
 class TransposedConvolution(Module):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode='zeros', device=None, dtype=None):
         self.stride, self.padding, self.output_padding = stride, padding, output_padding
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, tuple(of_dims(kernel_size, self.dims))
         self.dilation, self.groups = dilation, groups
         self.weight = prim.parameter([in_channels, out_channels // groups] + of_dims(kernel_size, self.dims), or_float(dtype))
         self.bias = prim.parameter([out_channels], or_float(dtype)) if bias else None
 
-    def forward(self, x):
-        return conv_transpose(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+    # output_size says which of the sizes that a stride leaves open is meant.
+    def forward(self, x, output_size=None):
+        more = self.output_padding
+        if output_size is not None:
+            k, more = list(self.weight.shape[2:]), []
+            s, p, d = of_dims(self.stride, self.dims), of_dims(self.padding, self.dims), of_dims(self.dilation, self.dims)
+            for i, n in enumerate(list(output_size)[-self.dims:]):
+                more.append(n - ((x.shape[i - self.dims] - 1) * s[i] - 2 * p[i] + d[i] * (k[i] - 1) + 1))
+        return conv_transpose(x, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
 
 
 class ConvTranspose1d(TransposedConvolution):

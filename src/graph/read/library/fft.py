@@ -287,3 +287,45 @@ def aten__fft_r2c(x, dim, normalization, onesided):
 def aten__fft_c2r(x, dim, normalization, last_dim_size):
     x = aten__fft_c2c(x, dim[:-1], normalization, False)
     return real_of_length(x, dim_of(x, dim[-1]), last_dim_size, aten_scale(last_dim_size, normalization), 1)
+
+
+# ---- windows of a signal ----
+
+def centred(window, n): return F_pad(window, [(n - window.shape[0]) // 2, n - window.shape[0] - (n - window.shape[0]) // 2])
+def window_of(x, window, win_length, n): return centred(ones(n if win_length is None else win_length, dtype=x.dtype) if window is None else window, n)
+
+
+def stft(x, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode='reflect', normalized=False, onesided=None, return_complex=None, align_to_window=None):
+    hop = n_fft // 4 if hop_length is None else hop_length
+    if center:
+        x = F_pad(x, [n_fft // 2, n_fft // 2], pad_mode)
+    frames = prim.unfold(x, x.ndim - 1, n_fft, hop, 1)
+    frames = frames * window_of(frames, window, win_length, n_fft)
+    half = not prim.is_complex(frames) if onesided is None else onesided
+    y = fft_rfft(frames, norm='ortho' if normalized else None) if half else fft_fft(frames, norm='ortho' if normalized else None)
+    y = transpose(y, -1, -2)
+    return y if return_complex is None or return_complex else prim.view_as_real(y)
+
+
+# Frames are added up where they stood, and divided by what their windows' squares add up to.
+def istft(x, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
+    hop = n_fft // 4 if hop_length is None else hop_length
+    if n_fft % hop or return_complex or onesided is not None and not onesided:
+        prim.fail("istft is supported of half spectra, with a hop_length that divides n_fft")
+    frames = fft_irfft(transpose(x, -1, -2), n_fft, norm='ortho' if normalized else None)
+    w = window_of(frames, window, win_length, n_fft)
+    y = overlapped(frames * w, hop) / overlapped(prim.expand(w * w, list(frames.shape[-2:])), hop)
+    first = n_fft // 2 if center else 0
+    end = y.shape[-1] - first if length is None else first + length
+    if end > y.shape[-1]:
+        y = F_pad(y, [0, end - y.shape[-1]])
+    return prim.slice(y, y.ndim - 1, first, end, 1)
+
+
+def overlapped(frames, hop):
+    n, parts = frames.shape[-2], frames.shape[-1] // hop
+    total = 0
+    for k in range(parts):
+        part = flatten(prim.slice(frames, frames.ndim - 1, k * hop, (k + 1) * hop, 1), -2)
+        total = F_pad(part, [k * hop, (parts - 1 - k) * hop]) + total
+    return total

@@ -206,6 +206,11 @@ def scatter_extrema(x, d, index, src, most, include_self):
     return prim.convert(prim.where(nans > 0, math.nan, y) if is_float else y, x.dtype)
 
 
+def index_reduce(x, dim, index, source, reduce, *, include_self=True):
+    i = prim.reshape(index, [-1 if d == dim_of(x, dim) else 1 for d in range(x.ndim)])
+    return scatter_reduce(x, dim, prim.expand(i, source.shape), source, reduce, include_self=include_self)
+
+
 def take(x, index): return aten_index(flatten(x), [index])
 def take_along_dim(x, indices, dim=None):
     if dim is None:
@@ -359,6 +364,68 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
     return prim.named('values indices', gather(x, dim, order), order)
 
 
+# The k-th smallest, and where it stands.
+def kthvalue(x, k, dim=-1, keepdim=False):
+    d = dim_of(x, dim)
+    values, places = sort(x, dim)
+    if x.ndim == 0:
+        return values, places
+    pair = [prim.slice(y, d, k - 1, k, 1) for y in [values, places]]
+    return prim.named('values indices', *[y if keepdim else without(y, [d]) for y in pair])
+
+
+# The lower one of two in the middle; of a row with a NaN that.
+def median(x, dim=None, keepdim=False):
+    if dim is None:
+        return median(flatten(x), 0)[0]
+    v, i = kthvalue(x, (x.shape[dim_of(x, dim)] + 1) // 2 if x.ndim else 1, dim, keepdim)
+    if prim.is_float(x.dtype) and x.ndim:
+        hole = any(x != x, dim, keepdim)
+        v, i = prim.where(hole, math.nan, v).to(x.dtype), prim.where(hole, argmax(prim.convert(x != x, torch.int32), dim, keepdim), i)
+    return prim.named('values indices', v, i)
+
+
+def nanmedian(x, dim=None, keepdim=False):
+    if dim is None:
+        return nanmedian(flatten(x), 0)[0]
+    d = dim_of(x, dim)
+    values, places = sort(x, dim)
+    k = prim.maximum(prim.floordiv(sum(x == x, dim, True) - 1, 2), 0)
+    pair = [prim.gather(y, k, d) for y in [values, places]]
+    return prim.named('values indices', *[y if keepdim else without(y, [d]) for y in pair])
+
+
+def msort(x): return sort(x, 0)[0]
+
+
+# Between the two sorted elements around rank q * (n - 1). Of a row with a NaN that; or, where they are left out, of the others.
+def quantile(x, q, dim=None, keepdim=False, *, interpolation='linear'): return quantile_of(x, q, dim, keepdim, interpolation, False)
+def nanquantile(x, q, dim=None, keepdim=False, *, interpolation='linear'): return quantile_of(x, q, dim, keepdim, interpolation, True)
+
+
+def quantile_of(x, q, dim, keepdim, interpolation, leaves_out):
+    ones = [1] * x.ndim
+    y = flatten(x) if dim is None else movedim(x, dim, -1)
+    q = q if isinstance(q, torch.Tensor) else prim.full([], q, x.dtype)
+    s = sort(y, -1)[0]
+    held = sum(y == y, -1, True) if leaves_out else y.shape[-1]
+    rank = prim.convert(flatten(q), x.dtype) * prim.convert(held - 1, x.dtype) if leaves_out else prim.convert(flatten(q), x.dtype) * (held - 1)
+    rank = prim.maximum(rank, 0)
+    rank = prim.expand(rank, list(y.shape[:-1]) + [prim.numel(q)])
+    if interpolation not in ('linear', 'lower', 'higher', 'nearest', 'midpoint'):
+        prim.fail(f"quantile with interpolation='{interpolation}' is not known")
+    low, high = prim.floor(rank), prim.ceil(rank)
+    if interpolation == 'nearest':
+        low = high = prim.round(rank)
+    a, b = [prim.gather(s, prim.convert(place, torch.int64), -1) for place in [low, high]]
+    v = a if interpolation in ('lower', 'nearest') else b if interpolation == 'higher' else lerp(a, b, 0.5 if interpolation == 'midpoint' else rank - low)
+    if not leaves_out:
+        v = prim.where(any(y != y, -1, True), math.nan, v).to(x.dtype)
+    shape = ones if dim is None else [1 if d == dim_of(x, dim) else n for d, n in enumerate(x.shape)]
+    shape = shape if keepdim else [] if dim is None else [n for d, n in enumerate(x.shape) if d != dim_of(x, dim)]
+    return prim.reshape(movedim(v, -1, 0), list(q.shape) + shape)
+
+
 def F_one_hot(x, num_classes=-1):
     if num_classes < 0:
         prim.fail("one_hot without num_classes: how many there are depends on data")
@@ -376,6 +443,7 @@ def histc(x, bins=100, min=0, max=0):
 
 class Embedding(Module):
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False, **how):
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.weight, self.how = prim.parameter([num_embeddings, embedding_dim], torch.float32), [padding_idx, max_norm, norm_type, scale_grad_by_freq]
 
     def forward(self, x): return F_embedding(x, self.weight, *self.how)
@@ -383,6 +451,7 @@ class Embedding(Module):
 
 class EmbeddingBag(Module):
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode='mean', sparse=False, include_last_offset=False, padding_idx=None, **how):
+        self.num_embeddings, self.embedding_dim, self.padding_idx, self.mode = num_embeddings, embedding_dim, padding_idx, mode
         self.weight = prim.parameter([num_embeddings, embedding_dim], torch.float32)
         self.how, self.ends = [max_norm, norm_type, scale_grad_by_freq, mode, False], [include_last_offset, padding_idx]
 

@@ -75,9 +75,27 @@ def smooth_l1_loss(x, y, size_average=None, reduce=None, reduction='mean', beta=
 
 # ---- modules ----
 
+# A tensor among what a loss is made with is a buffer of its name; without one it is the weight of classes.
 class Loss(Module):
-    def __init__(self, *args, **how): self.args, self.how = args, how
-    def forward(self, *x): return self.call(*x, *self.args, **self.how)
+    def __init__(self, *args, **how):
+        self.args, self.how, self.held = [], {}, []
+        for v in args:
+            self.args.append(None if isinstance(v, torch.Tensor) else v)
+        for name, v in [('weight', v) for v in args if isinstance(v, torch.Tensor)] + [(k, how[k]) for k in how]:
+            if isinstance(v, torch.Tensor):
+                self.register_buffer(name, v)
+                self.held.append(name)
+            else:
+                self.how[name] = v
+        self.place = [i for i, v in enumerate(args) if isinstance(v, torch.Tensor)]
+
+    def forward(self, *x):
+        args, how = list(self.args), dict(self.how)
+        for i in self.place:
+            args[i] = self.weight
+        for name in self.held[len(self.place):]:
+            how[name] = getattr(self, name)
+        return self.call(*x, *args, **how)
 
 
 class CrossEntropyLoss(Loss):

@@ -46,7 +46,14 @@ class Module:
                     out.append(m)
         return out
 
-    def named_modules(self, memo=None, prefix=''): return prim.fail("named_modules() is not supported; modules() is")
+    def named_children(self): return prim.named_children(self)
+
+    def named_modules(self, memo=None, prefix='', remove_duplicate=True):
+        out = [(prefix, self)]
+        for name, child in prim.named_children(self):
+            out += child.named_modules(memo, prefix + ('.' if prefix else '') + name)
+        return out
+
 
 
 def Parameter(data, requires_grad=True): return prim.requires_grad(prim.parameter(data.shape, data.dtype), requires_grad)

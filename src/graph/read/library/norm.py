@@ -138,6 +138,7 @@ def dropout(x, p=0.5, training=True, inplace=False): return native_dropout(x, p,
 class BatchNorm(Module):
     def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
         self.eps, self.momentum, self.track = eps, momentum, track_running_stats
+        self.num_features, self.affine = num_features, affine
         self.weight = prim.parameter([num_features], or_float(dtype)) if affine else None
         self.bias = prim.parameter([num_features], or_float(dtype)) if affine else None
         self.running_mean = prim.buffer([num_features], or_float(dtype)) if track_running_stats else None
@@ -178,37 +179,49 @@ class SyncBatchNorm(BatchNorm):
 
 class InstanceNorm(Module):
     def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
-        if track_running_stats:
-            prim.fail("instance normalisation with track_running_stats is not supported")
-        self.eps = eps
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
+        self.running_mean, self.running_var = [prim.buffer([num_features], or_float(dtype)) if track_running_stats else None for _ in range(2)]
         self.weight = prim.parameter([num_features], or_float(dtype)) if affine else None
         self.bias = prim.parameter([num_features], or_float(dtype)) if affine else None
 
-    def forward(self, x): return instance_norm(x, None, None, self.weight, self.bias, True, 0.1, self.eps)
+    def forward(self, x):
+        alone = x.ndim == self.dims + 1
+        from_input = self.training or self.running_mean is None
+        y = instance_norm(unsqueeze(x, 0) if alone else x, self.running_mean, self.running_var, self.weight, self.bias, from_input, self.momentum, self.eps)
+        return squeeze(y, 0) if alone else y
 
 
+# Statistics of each image are averaged over the batch, and those kept moved towards that.
 def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05):
-    v, m = var_mean(x, list(range(2, x.ndim)), keepdim=True, correction=0)
-    y = (x - m) * prim.rsqrt(v + eps)
+    if not use_input_stats:
+        y = (x - channels(x, running_mean)) * channels(x, prim.rsqrt(running_var + eps))
+    else:
+        v, m = var_mean(x, list(range(2, x.ndim)), keepdim=True, correction=0)
+        y = (x - m) * prim.rsqrt(v + eps)
+    if use_input_stats and running_mean is not None:
+        n = count(x, list(range(2, x.ndim)))
+        prim.write(running_mean, lerp(running_mean, mean(flatten(m, 1), 0), momentum))
+        prim.write(running_var, lerp(running_var, mean(flatten(v, 1), 0) * (n / (n - 1)), momentum))
     y = y if weight is None else y * channels(x, weight)
     return y if bias is None else y + channels(x, bias)
 
 
 class InstanceNorm1d(InstanceNorm):
-    pass
+    dims = 1
 
 
 class InstanceNorm2d(InstanceNorm):
-    pass
+    dims = 2
 
 
 class InstanceNorm3d(InstanceNorm):
-    pass
+    dims = 3
 
 
 class LayerNorm(Module):
     def __init__(self, normalized_shape, eps=1e-05, elementwise_affine=True, bias=True, device=None, dtype=None):
         self.shape, self.eps = of_dims(normalized_shape, 1), eps
+        self.normalized_shape = tuple(self.shape)
         self.weight = prim.parameter(self.shape, or_float(dtype)) if elementwise_affine else None
         self.bias = prim.parameter(self.shape, or_float(dtype)) if elementwise_affine and bias else None
 
@@ -226,6 +239,7 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     def __init__(self, num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None):
         self.groups, self.eps = num_groups, eps
+        self.num_groups, self.num_channels = num_groups, num_channels
         self.weight = prim.parameter([num_channels], or_float(dtype)) if affine else None
         self.bias = prim.parameter([num_channels], or_float(dtype)) if affine else None
 
@@ -233,7 +247,11 @@ class GroupNorm(Module):
 
 
 def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
-    return aten__native_batch_norm_legit_functional(x, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    y, m, r, mean, var = aten__native_batch_norm_legit_functional(x, weight, bias, running_mean, running_var, training, momentum, eps)
+    if training and running_mean is not None:
+        prim.write(running_mean, mean)
+        prim.write(running_var, var)
+    return y
 
 
 def normalize(x, p=2.0, dim=1, eps=1e-12): return x / clamp_min(norm(x, p, dim, True), eps)
@@ -250,20 +268,32 @@ class Dropout(Module):
     def forward(self, x): return dropout(x, self.p, self.training, self.inplace)
 
 
+# Whole channels are dropped; `dims` are those of one, and without a batch there is one dim before them.
+def dropped_channels(x, p, training, dims):
+    if not training or p == 0:
+        return x
+    lead = 1 if x.ndim == dims + 1 else 2
+    keep = prim.uniform(list(x.shape[:lead]) + [1] * (x.ndim - lead), torch.float32) > p
+    return x * keep * (1 / (1 - p))
+
+
+def F_dropout1d(x, p=0.5, training=True, inplace=False): return dropped_channels(x, p, training, 1)
+def F_dropout2d(x, p=0.5, training=True, inplace=False): return dropped_channels(x, p, training, x.ndim - 2)  # as PyTorch, also of 3 dims
+def F_dropout3d(x, p=0.5, training=True, inplace=False): return dropped_channels(x, p, training, 3)
+
+
 class Dropout2d(Dropout):
-    def forward(self, x):
-        if not self.training or self.p == 0:
-            return x
-        keep = prim.uniform(list(x.shape[:2]) + [1] * (x.ndim - 2), torch.float32) > self.p
-        return x * keep * (1 / (1 - self.p))
+    dims = None
+
+    def forward(self, x): return dropped_channels(x, self.p, self.training, x.ndim - 2 if self.dims is None else self.dims)
 
 
 class Dropout3d(Dropout2d):
-    pass
+    dims = 3
 
 
 class Dropout1d(Dropout2d):
-    pass
+    dims = 1
 
 
 def F_alpha_dropout(x, p=0.5, training=False, inplace=False):

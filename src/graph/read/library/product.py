@@ -1,14 +1,61 @@
 # Matrix products.
 
 
-def mm(a, b): return prim.dot(a, b)
-def bmm(a, b): return prim.dot(a, b)
+# Products of integers are sums of products.
+def product(a, b): return prim.dot(a, b) if prim.is_float(prim.result_type(a, b)) or prim.is_complex(prim.result_type(a, b)) else prim.convert(sum(unsqueeze(a, -1) * unsqueeze(b, -3), -2), prim.result_type(a, b))
+def mm(a, b, *, out_dtype=None): return product(a, b) if out_dtype is None else product(prim.convert(a, out_dtype), prim.convert(b, out_dtype))
+def bmm(a, b, *, out_dtype=None): return mm(a, b, out_dtype=out_dtype)
+def _int_mm(a, b): return product(prim.convert(a, torch.int32), prim.convert(b, torch.int32))
 def scaled(x, by): return x if by == 1 else x * by
 def addmm(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(prim.dot(a, b), alpha)
 def baddbmm(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(prim.dot(a, b), alpha)
 def linear(x, weight, bias=None): return matmul(x, t(weight)) if bias is None else matmul(x, t(weight)) + bias
 def mv(a, b): return matmul(a, b)
 def dot(a, b): return matmul(a, b)
+def addmv(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(matmul(a, b), alpha)
+def addr(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(outer(a, b), alpha)
+def addbmm(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(sum(bmm(a, b), 0), alpha)
+def ger(a, b): return outer(a, b)
+def inner(a, b): return a * b if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, [[-1], [-1]])
+def chain_matmul(*tensors): return linalg_multi_dot(tensors)
+def bilinear(a, b, w, bias=None):
+    y = einsum('bi,oij,bj->bo', flatten(a, 0, -2), w, flatten(b, 0, -2)) if a.ndim > 2 else einsum('bi,oij,bj->bo', a, w, b)
+    y = prim.reshape(y, list(a.shape[:-1]) + [w.shape[0]])
+    return y if bias is None else y + bias
+
+
+# The last dims of a by the first ones of b, or the dims of two lists.
+def tensordot(a, b, dims=2):
+    p, q = (list(range(a.ndim - dims, a.ndim)), list(range(dims))) if isinstance(dims, int) else (all_dims(a, dims[0]), all_dims(b, dims[1]))
+    m, n = [d for d in range(a.ndim) if d not in p], [d for d in range(b.ndim) if d not in q]
+    y = product(prim.reshape(prim.permute(a, m + p), [count(a, m), count(a, p)]), prim.reshape(prim.permute(b, q + n), [count(b, q), count(b, n)]))
+    return prim.reshape(y, [a.shape[d] for d in m] + [b.shape[d] for d in n])
+
+
+def kron(a, b):
+    n = max_of(a.ndim, b.ndim)
+    p, q = [1] * (n - a.ndim) + list(a.shape), [1] * (n - b.ndim) + list(b.shape)
+    x, y, out = [], [], []
+    for i, k in zip(p, q):
+        x, y, out = x + [i, 1], y + [1, k], out + [i * k]
+    return prim.reshape(prim.reshape(a, x) * prim.reshape(b, y), out)
+
+
+# Distances of all rows of a from all rows of b. As in PyTorch by a product where there are many terms.
+def cdist(a, b, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'):
+    terms = a.shape[-1]
+    many = isinstance(terms, int) and terms > 64 and (a.shape[-2] > 25 or b.shape[-2] > 25)
+    if p == 2 and (compute_mode == 'use_mm_for_euclid_dist' or many and compute_mode != 'donot_use_mm_for_euclid_dist'):
+        squares = sum(a * a, -1, True) + unsqueeze(sum(b * b, -1), -2)
+        return root(prim.maximum(squares - 2 * matmul(a, transpose(b, -1, -2)), 0))
+    apart = unsqueeze(a, -2) - unsqueeze(b, -3)
+    if p != math.inf:
+        return norm(apart, p, -1)
+    d = prim.abs(apart)  # all that are the largest have the whole gradient
+    most = amax(d, -1)
+    return prim.detach(most, sum(prim.where(d == unsqueeze(prim.detach(most), -1), d, 0).to(d.dtype), -1))
+
+
 def outer(a, b): return unsqueeze(a, 1) * b
 
 
@@ -21,13 +68,13 @@ def matmul(a, b):
         return squeeze(matmul(a, unsqueeze(b, 1)), -1)
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     if b.ndim == 2 and a.ndim > 2:
-        y = prim.dot(prim.reshape(a, [count(a, list(range(a.ndim - 1))), k]), b)
+        y = product(prim.reshape(a, [count(a, list(range(a.ndim - 1))), k]), b)
         return prim.reshape(y, list(a.shape[:-1]) + [n])
     if a.ndim == 2 and b.ndim == 2:
-        return prim.dot(a, b)
+        return product(a, b)
     p, q = prim.broadcast(prim.full(a.shape[:-2], 0, a.dtype), prim.full(b.shape[:-2], 0, b.dtype))
     lead = list(p.shape)
-    y = prim.dot(prim.expand(a, lead + [m, k]), prim.expand(b, lead + [k, n]))
+    y = product(prim.expand(a, lead + [m, k]), prim.expand(b, lead + [k, n]))
     return y
 
 
@@ -47,29 +94,64 @@ def aten__grouped_mm(a, b, offs=None, bias=None, out_dtype=None):
 
 # Products of several tensors by the letters of their dims.
 def einsum(equation, *tensors):
+    if isinstance(equation, torch.Tensor):
+        equation, tensors = by_numbers([equation] + list(tensors))
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tensors[0]
-    equation = ''.join([c for c in equation if c != ' '])
-    if '.' in equation:
-        prim.fail("einsum with an ellipsis is not supported")
-    if '->' in equation:
-        left, out = equation.split('->')
+    equation = equation.replace(' ', '')
+    named = equation.split('->')
+    terms, ends = named[0].split(','), [c for c in 'ABCDEFGHIJKLMNOPQRSTUVWXYZ' if c not in equation]
+    if len(terms) != len(tensors):
+        prim.fail(f"einsum of {len(terms)} terms takes as many tensors, and not {len(tensors)}")
+    most = 0
+    for x, term in zip(tensors, terms):
+        most = max_of(most, x.ndim - len(term.replace('...', '')) if '...' in term else 0)
+    pairs = [diagonals(x, term.replace('...', ''.join(ends[most - (x.ndim - len(term.replace('...', ''))):most]))) for x, term in zip(tensors, terms)]
+    dots = ''.join(ends[:most])
+    if len(named) == 2:
+        out = named[1].replace('...', dots)
     else:
-        left = equation
-        letters = sorted([c for c in left if c != ','])
-        out = ''.join([c for c in letters if letters.count(c) == 1])
-    terms = left.split(',')
-    x, have = tensors[0], terms[0]
-    for i in range(1, len(terms)):
-        later = out + ''.join(terms[i + 1:])
-        x, have = einsum_pair(x, have, tensors[i], terms[i], later)
-    for c in have:
-        if have.count(c) > 1:
-            prim.fail("einsum with a letter that stands twice in a term is not supported")
+        letters = sorted([c for c in named[0] if c not in ',.'])
+        out = dots + ''.join([c for c in letters if letters.count(c) == 1])
+    pairs = [narrowed(x, term, pairs, out) for x, term in pairs]
+    x, have = pairs[0]
+    for i in range(1, len(pairs)):
+        later = out + ''.join([p[1] for p in pairs[i + 1:]])
+        x, have = einsum_pair(x, have, pairs[i][0], pairs[i][1], later)
     gone = [d for d in range(len(have)) if have[d] not in out]
     x = sum(x, gone) if gone else x
     have = ''.join([c for c in have if c in out])
     return prim.permute(x, [list(have).index(c) for c in out])
+
+
+# Tensors, each with a list of its dims' numbers, then perhaps that of the result.
+def by_numbers(given):
+    names, terms = list('abcdefghijklmnopqrstuvwxyz'), []
+    lists = [given[i] for i in range(1, len(given), 2)] + ([given[-1]] if len(given) % 2 else [])
+    for l in lists:
+        terms.append(''.join(['...' if k == ... else names[k] for k in l]))
+    left = len(given) // 2
+    return ','.join(terms[:left]) + ('->' + terms[left] if len(terms) > left else ''), [given[i] for i in range(0, left * 2, 2)]
+
+
+# A letter that stands twice takes the diagonal.
+def diagonals(x, term):
+    for c in term:
+        while term.count(c) > 1:
+            i = list(term).index(c)
+            k = i + 1 + list(term[i + 1:]).index(c)
+            x, term = diagonal(x, 0, i, k), term[:i] + term[i + 1:k] + term[k + 1:] + c
+    return x, term
+
+
+# Without the dims of 1 that are more elsewhere.
+def narrowed(x, term, pairs, out):
+    size = {}
+    for y, other in pairs:
+        for c, n in zip(other, y.shape):
+            size[c] = n if size.get(c, 1) == 1 else size[c]
+    one = [d for d in range(len(term)) if x.shape[d] == 1 and size[term[d]] != 1]
+    return without(x, one), ''.join([c for d, c in enumerate(term) if d not in one])
 
 
 def einsum_pair(a, la, b, lb, later):
@@ -89,7 +171,7 @@ def einsum_pair(a, la, b, lb, later):
         return x * y, ''.join(batch + rows + columns)
     x = prim.reshape(prim.permute(a, [list(la).index(c) for c in batch + rows + inner]), [of(size, batch), of(size, rows), of(size, inner)])
     y = prim.reshape(prim.permute(b, [list(lb).index(c) for c in batch + inner + columns]), [of(size, batch), of(size, inner), of(size, columns)])
-    z = prim.reshape(prim.dot(x, y), [size[c] for c in batch + rows + columns])
+    z = prim.reshape(product(x, y), [size[c] for c in batch + rows + columns])
     return z, ''.join(batch + rows + columns)
 
 
@@ -117,5 +199,4 @@ class Bilinear(Module):
         self.bias = prim.parameter([out], torch.float32) if bias else None
 
     def forward(self, a, b):
-        y = einsum('bi,oij,bj->bo', a, self.weight, b)
-        return y if self.bias is None else y + self.bias
+        return bilinear(a, b, self.weight, self.bias)

@@ -6,6 +6,7 @@ class Recurrent(Module):
         if proj_size:
             prim.fail("proj_size of a recurrent module is not supported")
         self.p, self.dtype = dropout, or_float(dtype)
+        self.input_size, self.hidden_size, self.num_layers, self.bidirectional = input_size, hidden_size, num_layers, bidirectional
         self.hidden, self.layers, self.batch_first, self.both = hidden_size, num_layers, batch_first, bidirectional
         self.cells = []
         ways = 2 if bidirectional else 1
@@ -99,6 +100,7 @@ class RNN(Recurrent):
 class Cell(Module):
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity='tanh', device=None, dtype=None):
         n, self.hidden = self.gates * hidden_size, hidden_size
+        self.input_size, self.hidden_size = input_size, hidden_size
         self.bend = relu if nonlinearity == 'relu' else tanh
         self.weight_ih = prim.parameter([n, input_size], or_float(dtype))
         self.weight_hh = prim.parameter([n, hidden_size], or_float(dtype))

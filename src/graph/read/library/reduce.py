@@ -73,6 +73,13 @@ def any(x, dim=None, keepdim=False): return prim.convert(sum(x != 0, dim, keepdi
 def all(x, dim=None, keepdim=False): return ~any(x, dim, keepdim) if prim.is_empty(x) else amin(to_bool(x), dim, keepdim)
 
 
+def count_nonzero(x, dim=None): return sum(x != 0, dim)
+def aminmax(x, *, dim=None, keepdim=False): return prim.named('min max', amin(x, dim, keepdim), amax(x, dim, keepdim))
+def nansum(x, dim=None, keepdim=False, *, dtype=None): return sum(prim.where(x != x, 0, x).to(x.dtype), dim, keepdim, dtype=dtype)
+def nanmean(x, dim=None, keepdim=False, *, dtype=None): return nansum(x, dim, keepdim, dtype=dtype) / sum(x == x, dim, keepdim)
+def dist(x, y, p=2): return norm(x - y, p)
+
+
 def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     dims = all_dims(x, dim)
     n = count(x, dims)
@@ -92,6 +99,29 @@ def var(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
 
 def std(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
     return root(var(x, dim, unbiased, keepdim, correction=correction))
+
+
+def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None):
+    v, m = var_mean(x, dim, unbiased, keepdim, correction=correction)
+    return root(v), m
+
+
+# Rows are variables, columns their observations.
+def cov(x, *, correction=1, fweights=None, aweights=None):
+    if fweights is not None or aweights is not None:
+        prim.fail("cov with weights is not supported")
+    x = prim.reshape(x, [1, -1]) if x.ndim < 2 else x
+    d = x - mean(x, 1, True)
+    c = prim.dot(d, t(d)) / max_of(x.shape[1] - correction, 0)
+    return prim.reshape(c, []) if x.shape[0] == 1 else c
+
+
+def corrcoef(x):
+    c = cov(x)
+    if c.ndim == 0:
+        return c / c
+    s = prim.sqrt(diagonal(c))
+    return clamp(c / unsqueeze(s, 1) / s, -1, 1)
 
 
 def root(x): return prim.detach(prim.sqrt(x), prim.where(x == 0, 0, prim.sqrt(prim.where(x == 0, 1, x))))  # at 0: none

@@ -355,7 +355,43 @@ def adjoint(x): return conj(transpose(x, -2, -1))
 def tile(x, *dims): return tensor_repeat(x, [1] * (x.ndim - len(sizes_of(dims))) + list(sizes_of(dims)))
 def torch_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)
 def tensor_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)
-def diff(x, n=1, dim=-1): return x if n == 0 else diff(prim.slice(x, dim, 1, None, 1) - prim.slice(x, dim, 0, -1, 1), n - 1, dim)
+def hsplit(x, parts): return tensor_split_at(x, parts, 0 if x.ndim == 1 else 1)
+def vsplit(x, parts): return tensor_split_at(x, parts, 0)
+def dsplit(x, parts): return tensor_split_at(x, parts, 2)
+def row_stack(tensors): return vstack(tensors)
+def broadcast_tensors(*tensors): return prim.broadcast(*sizes_of(tensors))
+
+
+def broadcast_shapes(*shapes):
+    shapes = [[s] if isinstance(s, int) else list(s) for s in shapes]
+    return tuple(prim.broadcast(*[prim.full(s, 0, torch.float32) for s in shapes])[0].shape)
+
+
+def cartesian_prod(*tensors): return tensors[0] if len(tensors) == 1 else stack([flatten(x) for x in meshgrid(*tensors)], 1)
+
+
+def diff(x, n=1, dim=-1, prepend=None, append=None):
+    parts = [p for p in [prepend, x, append] if p is not None]
+    x = cat(parts, dim) if len(parts) > 1 else x
+    for _ in range(n):
+        a, b = prim.slice(x, dim, 1, None, 1), prim.slice(x, dim, 0, -1, 1)
+        x = a ^ b if prim.is_bool(x.dtype) else a - b
+    return x
+
+
+# Areas between neighbours along a dim, which lie dx apart, or at x.
+def areas(y, x, dx, dim):
+    d = dim_of(y, dim)
+    both = prim.slice(y, d, 1, None, 1) + prim.slice(y, d, 0, -1, 1)
+    if x is None:
+        return both * ((1 if dx is None else dx) / 2)
+    apart = diff(x, 1, -1 if x.ndim == 1 else dim)
+    return both * (prim.reshape(apart, [-1 if k == d else 1 for k in range(y.ndim)]) if x.ndim == 1 else apart) / 2
+
+
+def trapezoid(y, x=None, *, dx=None, dim=-1): return sum(areas(y, x, dx, dim), dim)
+def trapz(y, x=None, *, dx=None, dim=-1): return trapezoid(y, x, dx=dx, dim=dim)
+def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1): return cumsum(areas(y, x, dx, dim), dim)
 
 
 def tensor_split_at(x, parts, dim):
@@ -411,6 +447,33 @@ def diag_embed(x, offset=0, dim1=-2, dim2=-1):
     return movedim(y, [-2, -1], [dim1, dim2])
 
 
+def diagflat(x, offset=0): return diag_embed(flatten(x), offset)
+def fill_diagonal(x, value, wrap=False):
+    if x.ndim != 2 or wrap:
+        prim.fail("fill_diagonal_ is supported of matrices, without `wrap`")
+    return prim.where(unsqueeze(arange(x.shape[0]), 1) == arange(x.shape[1]), value, x).to(x.dtype)
+
+
+# Places of a triangle, row by row: a row ends where so many have come, and begins at its own column.
+def tril_indices(row, col, offset=0, **how):
+    n = clamp(arange(row) + (offset + 1), 0, col)
+    return triangle_places(n, prim.full([row], 0, torch.int64), [min_of(max_of(r + offset + 1, 0), col) for r in range(row)])
+
+
+def triu_indices(row, col, offset=0, **how):
+    first = clamp(arange(row) + offset, 0, col)
+    return triangle_places(col - first, first, [col - min_of(max_of(r + offset, 0), col) for r in range(row)])
+
+
+def triangle_places(n, first, counts):
+    ends, total = prim.cumsum(n, 0), 0
+    for c in counts:
+        total = total + c
+    k = arange(total)
+    row = sum(unsqueeze(k, 1) >= ends, 1)
+    return stack([row, k - index_select(ends - n, 0, row) + index_select(first, 0, row)], 0)
+
+
 def trace(x): return sum(diagonal(x))
 def block_diag(*tensors): return cat([F_pad(x, [before_of(tensors, i), before_of(tensors[i + 1:], len(tensors))]) for i, x in enumerate(tensors)], 0)
 
@@ -448,10 +511,14 @@ def F_fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 # ---- sizes that change ----
 
+def F_upsample(x, size=None, scale_factor=None, mode='nearest', align_corners=None): return interpolate(x, size, scale_factor, mode, align_corners)
+def F_upsample_nearest(x, size=None, scale_factor=None): return interpolate(x, size, scale_factor)
+def F_upsample_bilinear(x, size=None, scale_factor=None): return interpolate(x, size, scale_factor, 'bilinear', True)
+
 def interpolate(x, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, antialias=False):
     dims = x.ndim - 2
-    if antialias:
-        prim.fail("interpolate with antialias is not supported")
+    if antialias and mode not in ('bilinear', 'bicubic'):
+        prim.fail("interpolate with antialias takes mode 'bilinear' or 'bicubic'")
     factors = None if scale_factor is None else of_dims(scale_factor, dims)
     sizes = of_dims(size, dims) if size is not None else [int(x.shape[2 + i] * factors[i]) for i in range(dims)]
     if mode == 'area':
@@ -459,8 +526,27 @@ def interpolate(x, size=None, scale_factor=None, mode='nearest', align_corners=N
     for i in range(dims):
         n = x.shape[2 + i]
         scale = 1 / factors[i] if factors is not None and not recompute_scale_factor else n / sizes[i]
-        x = resized(x, 2 + i, n, sizes[i], scale, mode, align_corners)
+        f = antialiased if antialias else resized
+        x = f(x, 2 + i, n, sizes[i], scale, mode, align_corners)
     return x
+
+
+# Of each place the elements around, as far as what becomes smaller covers them: a product with their weights.
+def antialiased(x, d, n, out, scale, mode, align_corners):
+    if align_corners:
+        scale = (n - 1) / (out - 1) if out > 1 else 0
+    wide = scale if scale > 1 else 1.0
+    reach = (1.0 if mode == 'bilinear' else 2.0) * wide
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    center = unsqueeze((prim.iota(out, 0, 1, kind) + 0.5) * scale, 1)
+    first, end = prim.maximum(prim.trunc(center - reach + 0.5), 0), prim.minimum(prim.trunc(center + reach + 0.5), n)
+    j = prim.iota(n, 0, 1, kind)
+    at = prim.abs((j - center + 0.5) * (1 / wide))
+    near, far = (1.5 * at - 2.5) * at * at + 1, ((-0.5 * at + 2.5) * at - 4) * at + 2
+    w = prim.maximum(1 - at, 0) if mode == 'bilinear' else prim.where(at < 1, near, prim.where(at < 2, far, 0))
+    w = prim.where((j >= first) & (j < end), w, 0)
+    w = prim.convert(w / prim.sum(w, [1]), x.dtype)
+    return transpose(matmul(transpose(x, d, -1), t(w)), d, -1)
 
 
 def resized(x, d, n, out, scale, mode, align_corners):
@@ -497,36 +583,65 @@ def cubic_far(w): return ((-0.75 * w + 3.75) * w - 6) * w + 3
 
 # x at points in [-1, 1] of its last dims, the last one first.
 def grid_sample(x, grid, mode='bilinear', padding_mode='zeros', align_corners=False):
-    if x.ndim != 4 or mode not in ('bilinear', 'nearest'):
-        prim.fail("grid_sample is supported of images, with mode 'bilinear' or 'nearest'")
-    n, c, h, w = x.shape
-    at = [grid_place(select(grid, -1, 1 - i), size, padding_mode, align_corners) for i, size in enumerate([h, w])]
+    if padding_mode not in ('zeros', 'border', 'reflection'):
+        prim.fail(f"grid_sample with padding_mode '{padding_mode}' is not known")
+    if mode not in ('bilinear', 'nearest', 'bicubic') or mode == 'bicubic' and x.ndim != 4:
+        prim.fail(f"grid_sample of {x.ndim - 2} dims with mode '{mode}' is not known")
+    dims = x.ndim - 2
+    at = [grid_scale(select(grid, -1, dims - 1 - i), x.shape[2 + i], align_corners) for i in range(dims)]
+    if mode == 'bicubic':
+        return grid_cubic(x, at, padding_mode, align_corners)
+    at = [grid_bound(p, x.shape[2 + i], padding_mode, align_corners) for i, p in enumerate(at)]
     if mode == 'nearest':
-        return grid_corner(x, prim.round(at[0]), prim.round(at[1]))
-    y0, x0 = prim.floor(at[0]), prim.floor(at[1])
-    dy, dx = at[0] - prim.detach(y0), at[1] - prim.detach(x0)
-    top = grid_corner(x, y0, x0) * unsqueeze((1 - dy) * (1 - dx), 1) + grid_corner(x, y0, x0 + 1) * unsqueeze((1 - dy) * dx, 1)
-    return top + grid_corner(x, y0 + 1, x0) * unsqueeze(dy * (1 - dx), 1) + grid_corner(x, y0 + 1, x0 + 1) * unsqueeze(dy * dx, 1)
+        return grid_corner(x, [prim.round(p) for p in at])
+    low = [prim.floor(p) for p in at]
+    high = [p - prim.detach(q) for p, q in zip(at, low)]
+    total = 0
+    for corner in range(1 << dims):
+        weight, place = 1, []
+        for i in range(dims):
+            upper = corner >> (dims - 1 - i) & 1
+            place.append(low[i] + 1 if upper else low[i])
+            weight = weight * (high[i] if upper else 1 - high[i])
+        total = grid_corner(x, place) * unsqueeze(weight, 1) + total
+    return total
 
 
-def grid_place(g, n, padding_mode, align_corners):
-    p = (g + 1) * ((n - 1) / 2) if align_corners else ((g + 1) * n - 1) / 2
+def grid_cubic(x, at, padding_mode, align_corners):
+    low = [prim.floor(p) for p in at]
+    weights, total = [], 0
+    for p, q in zip(at, low):
+        w = p - prim.detach(q)
+        weights.append([cubic_far(w + 1), cubic_near(w), cubic_near(1 - w), cubic_far(2 - w)])
+    for i in range(4):
+        row = 0
+        for j in range(4):
+            place = [grid_bound(q + (k - 1), x.shape[2 + d], padding_mode, align_corners) for d, (q, k) in enumerate(zip(low, [i, j]))]
+            row = grid_corner(x, place) * unsqueeze(weights[1][j], 1) + row
+        total = row * unsqueeze(weights[0][i], 1) + total
+    return total
+
+
+def grid_scale(g, n, align_corners): return (g + 1) * ((n - 1) / 2) if align_corners else ((g + 1) * n - 1) / 2
+
+
+def grid_bound(p, n, padding_mode, align_corners):
     if padding_mode == 'reflection':
         low, span = (0, n - 1) if align_corners else (-0.5, n)
         p = prim.abs(p - low)
         turns, rest = prim.floor(p / span), fmod(p, span)
         p = prim.where(remainder(turns, 2) == 0, rest + low, span - rest + low)
-    elif padding_mode not in ('zeros', 'border'):
-        prim.fail(f"grid_sample with padding_mode '{padding_mode}' is not known")
     return p if padding_mode == 'zeros' else clamp(p, 0, n - 1)
 
 
-def grid_corner(x, row, column):
-    h, w = x.shape[2], x.shape[3]
-    inside = (row >= 0) & (row < h) & (column >= 0) & (column < w)
-    place = prim.minimum(prim.maximum(row, 0), h - 1) * w + prim.minimum(prim.maximum(column, 0), w - 1)
-    index = prim.expand(prim.reshape(prim.convert(place, torch.int64), [x.shape[0], 1, -1]), [x.shape[0], x.shape[1], place.shape[1] * place.shape[2]])
-    y = prim.reshape(prim.gather(flatten(x, 2), index, 2), [x.shape[0], x.shape[1], place.shape[1], place.shape[2]])
+# The elements at whole places of each dim; outside they are 0.
+def grid_corner(x, place):
+    inside, flat = True, 0
+    for n, p in zip(x.shape[2:], place):
+        inside = (p >= 0) & (p < n) & inside
+        flat = flat * n + prim.convert(prim.minimum(prim.maximum(p, 0), n - 1), torch.int64)
+    index = prim.expand(prim.reshape(flat, [x.shape[0], 1, -1]), [x.shape[0], x.shape[1], count(flat, list(range(1, flat.ndim)))])
+    y = prim.reshape(prim.gather(flatten(x, 2), index, 2), list(x.shape[:2]) + list(flat.shape[1:]))
     return prim.where(unsqueeze(inside, 1), y, 0).to(x.dtype)
 
 

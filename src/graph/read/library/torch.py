@@ -70,6 +70,21 @@ def logical_and(x, y): return to_bool(x) & to_bool(y)
 def logical_or(x, y): return to_bool(x) | to_bool(y)
 def logical_xor(x, y): return to_bool(x) ^ to_bool(y)
 def logical_not(x): return ~to_bool(x)
+def bitwise_left_shift(x, y): return shifted(prim.shl, x, y, False)
+def bitwise_right_shift(x, y): return shifted(prim.shr, x, y, True)
+
+
+# Shifts by less than 0 or by all bits: to the left 0 is left, to the right the sign.
+def shifted(f, x, y, right):
+    n = iinfo(prim.result_type(x, y)).bits
+    if isinstance(y, int):
+        y = n if y < 0 else y
+        return f(x, y) if y < n else f(x, n - 1) if right else full_like(x, 0)
+    inside = (y >= 0) & (y < n)
+    z = f(x, prim.where(inside, y, n - 1 if right else 0).to(y.dtype))
+    return z if right else prim.where(inside, z, 0).to(z.dtype)
+
+
 def isnan(x): return x != x
 def isinf(x): return prim.abs(x) == math.inf
 def sign(x): return prim.where(x > 0, 1, prim.where(x < 0, -1, 0)).to(x.dtype)
@@ -114,7 +129,44 @@ def atanh(x): return 0.5 * (prim.log1p(x) - prim.log1p(-x))
 def arcsinh(x): return asinh(x)
 def arccosh(x): return acosh(x)
 def arctanh(x): return atanh(x)
-def erfc(x): return 1 - prim.erf(x)
+def erfc(x): return prim.erfc(x)
+def erfinv(x): return prim.erfinv(x)
+def lgamma(x): return prim.lgamma(x)
+def gammaln(x): return prim.lgamma(x)
+def i0(x): return prim.bessel_i0(x)
+def i1(x): return prim.bessel_i1(x)
+def i0e(x): return prim.exp(-prim.abs(x)) * prim.bessel_i0(x)
+def i1e(x): return prim.exp(-prim.abs(x)) * prim.bessel_i1(x)
+def ndtr(x): return 0.5 * prim.erfc(x * -0.7071067811865476)
+def ndtri(x): return 1.4142135623730951 * prim.erfinv(2 * x - 1)
+def entr(x): return prim.where(x > 0, -x * prim.log(prim.where(x > 0, x, 1)), prim.where(x == 0, 0, prim.where(x < 0, -math.inf, x))).to(x.dtype)
+def xlog1py(x, y): return prim.where(y != y, y, prim.where(x == 0, 0, x * prim.log1p(prim.where(x == 0, 0, y))))
+def psi(x): return digamma(x)
+
+
+# In float64: above 10 by its asymptotic series, below by steps up to there, below 1/2 by what its mirror image says.
+def digamma(x):
+    y = prim.convert(x, torch.float64)
+    z = prim.where(y < 0.5, 1 - y, y)
+    less = 0
+    for k in range(10):
+        less = less + 1 / (z + k)
+    z = z + 10
+    w = 1 / (z * z)
+    far = prim.log(z) - 0.5 / z - w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132)))))
+    mirrored = far - less - prim.where(y < 0.5, math.pi / prim.tan(math.pi * prim.where(y == 0, y, y - prim.floor(y))), 0)
+    return prim.convert(prim.where((y < 0) & (y == prim.floor(y)), math.nan, mirrored), x.dtype if prim.is_float(x.dtype) else torch.float32)
+
+
+def multigammaln(x, p):
+    s = p * (p - 1) / 4 * math.log(math.pi)
+    for k in range(p):
+        s = prim.lgamma(x - k / 2) + s
+    return s
+
+
+def mvlgamma(x, p): return multigammaln(x, p)
+def ldexp(x, y): return x * prim.exp2(prim.convert(y, torch.float32))
 def expit(x): return prim.sigmoid(x)
 def logit(x, eps=None): return prim.log(x / (1 - x)) if eps is None else logit(clamp(x, eps, 1 - eps))
 def hypot(x, y): return prim.sqrt(x * x + y * y)
@@ -227,6 +279,18 @@ def addcdiv(x, a, b, *, value=1):
 def alike(*xs): return [prim.convert(x, prim.result_type(*xs)) for x in xs]
 
 
+# What is left of x when it is stored as an integer; outside of what that can be there is no gradient.
+def fake_quantize_per_tensor_affine(x, scale, zero_point, quant_min, quant_max):
+    q = prim.round(x * (1 / scale)) + zero_point
+    y = (clamp(q, quant_min, quant_max) - zero_point) * scale
+    return prim.detach(y.to(x.dtype), prim.where((q >= quant_min) & (q <= quant_max), x, 0).to(x.dtype))
+
+
+def fake_quantize_per_channel_affine(x, scale, zero_point, axis, quant_min, quant_max):
+    shape = [-1 if d == dim_of(x, axis) else 1 for d in range(x.ndim)]
+    return fake_quantize_per_tensor_affine(x, prim.reshape(scale, shape), prim.reshape(zero_point, shape), quant_min, quant_max)
+
+
 # ---- types, copies ----
 
 def device(type, index=None): return type
@@ -244,6 +308,11 @@ def tensor_to(x, *what, dtype=None, **how):
     return x if dtype is None else prim.convert(x, dtype)
 
 
+def asarray(x, *, dtype=None, **how): return as_tensor(x, dtype)
+def is_signed(x): return str(x.dtype) not in ('torch.uint8', 'torch.bool')
+def is_same_size(x, y): return x.shape == y.shape
+def promote_types(a, b): return prim.result_type(prim.full([1], 0, a), prim.full([1], 0, b))
+def torch_result_type(x, y): return prim.result_type(x, y)
 def type(x, dtype=None, **how): return str(x.dtype) if dtype is None else prim.convert(x, dtype)
 def reshape_as(x, y): return prim.reshape(x, y.shape)
 def is_tensor(x): return isinstance(x, torch.Tensor)
@@ -285,6 +354,9 @@ def tensor_half(x): return prim.convert(x, torch.float16)
 def tensor_bfloat16(x): return prim.convert(x, torch.bfloat16)
 def tensor_long(x): return prim.convert(x, torch.int64)
 def tensor_int(x): return prim.convert(x, torch.int32)
+def tensor_short(x): return prim.convert(x, torch.int16)
+def tensor_char(x): return prim.convert(x, torch.int8)
+def tensor_byte(x): return prim.convert(x, torch.uint8)
 def tensor_bool(x): return prim.convert(x, torch.bool)
 def type_as(x, y): return prim.convert(x, y.dtype)
 def alias(x): return x
@@ -314,10 +386,10 @@ def full_like(x, value, *, dtype=None, **how): return prim.full(x.shape, value, 
 def zeros_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
 def ones_like(x, *, dtype=None, **how): return full_like(x, 1, dtype=dtype)
 def empty_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
-def new_ones(x, size, *, dtype=None, **how): return prim.full(size, 1, x.dtype if dtype is None else dtype)
-def new_zeros(x, size, *, dtype=None, **how): return prim.full(size, 0, x.dtype if dtype is None else dtype)
+def new_ones(x, *size, dtype=None, **how): return prim.full(sizes_of(size), 1, x.dtype if dtype is None else dtype)
+def new_zeros(x, *size, dtype=None, **how): return prim.full(sizes_of(size), 0, x.dtype if dtype is None else dtype)
 def new_full(x, size, value, *, dtype=None, **how): return prim.full(size, value, x.dtype if dtype is None else dtype)
-def new_empty(x, size, *, dtype=None, **how): return new_zeros(x, size, dtype=dtype)
+def new_empty(x, *size, dtype=None, **how): return new_zeros(x, *size, dtype=dtype)
 def scalar_tensor(value, *, dtype=None, **how): return prim.full([], value, or_float(dtype))
 
 
@@ -359,6 +431,27 @@ def tensor_uniform(x, low=0.0, high=1.0): return prim.uniform(x.shape, x.dtype) 
 def tensor_normal(x, mean=0.0, std=1.0): return randn(x.shape, dtype=x.dtype) * std + mean
 def hann_window(n, periodic=True, *, dtype=None, **how): return 0.5 - 0.5 * prim.cos(prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1)))
 def hamming_window(n, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, **how): return alpha - beta * prim.cos(prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1)))
+def bartlett_window(n, periodic=True, *, dtype=None, **how): return 1 - prim.abs(prim.iota(n, 0, 1, or_float(dtype)) * (2 / (n if periodic else n - 1)) - 1)
+
+
+def blackman_window(n, periodic=True, *, dtype=None, **how):
+    turn = prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1))
+    return 0.42 - 0.5 * prim.cos(turn) + 0.08 * prim.cos(2 * turn)
+
+
+def kaiser_window(n, periodic=True, beta=12.0, *, dtype=None, **how):
+    x = prim.iota(n, 0, 1, or_float(dtype)) * (2 / (n if periodic else n - 1)) - 1
+    return prim.bessel_i0(beta * prim.sqrt(prim.maximum(1 - x * x, 0))) / prim.bessel_i0(prim.full([], beta, or_float(dtype)))
+
+
+def normal(mean, std=1.0, size=None, **how):
+    shape = size if size is not None else mean.shape if isinstance(mean, torch.Tensor) else std.shape
+    return randn(shape) * std + mean
+
+
+def randperm(n, *, dtype=None, **how): return prim.convert(argsort(prim.uniform([n], torch.float32)), torch.int64 if dtype is None else dtype)
+def tensor_exponential(x, lambd=1): return (prim.log1p(-prim.uniform(x.shape, x.dtype)) * (-1 / lambd)).to(x.dtype)
+def tensor_random(x, low, high=None): return randint_like(x, low, high)
 def prims_nereid_seed(x): return prim.seed(x)  # from here on random numbers are those of this input
 
 
