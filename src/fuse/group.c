@@ -628,7 +628,9 @@ static int most_operations(const Tensor *product, int operand) {
   return product->op == GRAPH_PRODUCT && size_is_int(others, &n) && n <= TILE_LINES ? MOST_REPEATED : 2;
 }
 
-/* Operands of products are read again and again, and those of windows that overlap; what is sorted, too. */
+/* Operands of products are read again and again, and those of windows that overlap; what is sorted, too. An operand that
+ * is joined of computed parts is stored by a kernel that goes part by part: in the product's each element would be
+ * computed as every part has it. */
 static void store_operands(Grouping *q) {
   for (int i = 0; i < q->g->at.n; i++) {
     Tensor *t = q->g->at.at[i];
@@ -639,7 +641,8 @@ static void store_operands(Grouping *q) {
       Tensor *x = t->in[k];
       if (stream_is_sink(q->p, t) && x == stream_operand(q->p, t)) continue;
       while (graph_is_view(x) && x->in_count == 1) x = x->in[0];
-      if (!is_free(x) && (sorted || cost(q, x) > most_operations(t, k))) q->root[x->id] = true;
+      bool computed = !is_free(x) || x->op == GRAPH_CONCAT;
+      if (computed && (sorted || cost(q, x) > most_operations(t, k))) q->root[x->id] = true;
     }
   }
 }

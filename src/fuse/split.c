@@ -15,6 +15,7 @@
 #include "fuse/fuse.h"
 
 enum {
+  FEW = 8,            /* rows, columns, terms of a product that has no tiles */
   FEW_PROGRAMS = 128, /* parts do not fuse with what needs the whole: only where processors would stand idle */
   MANY_PROGRAMS = 2048,
   MANY = 1 << 17,        /* elements */
@@ -287,10 +288,34 @@ static Tensor *turn(Graph *g, Tensor *x) {
 
 static bool is_turned(Graph *g, Tensor *x) { return x->op == GRAPH_PERMUTE && turn(g, x) == x->in[0]; }
 
+/* Products of matrices of a few rows, columns and terms, of which a tile would be empty mostly: each term is a column
+ * of a by a row of b, and a kernel of elementwise work adds them up. */
+static Tensor *sum_of_few(Graph *g, Tensor *t) {
+  int64_t m, n, k;
+  int rank = t->rank;
+  Tensor *a = t->in[0], *b = t->in[1], *all = NULL;
+  if (!dtype_is_float(t->dtype) || !size_is_int(t->size[rank - 2], &m) || !size_is_int(t->size[rank - 1], &n) ||
+      !size_is_int(a->size[rank - 1], &k) || k < 1 || k > FEW || (m > FEW && n > 1) || (n > FEW && m > 1))
+    return NULL;
+  Dtype wide = dtype_bits(t->dtype) < 32 ? DT_F32 : t->dtype; /* as products add up */
+  a = graph_convert(g, a, wide);
+  b = graph_convert(g, b, wide);
+  for (int64_t i = 0; i < k; i++) {
+    Tensor *column = graph_slice(g, a, rank - 1, size_int(g, i), size_int(g, 1), 1);
+    Tensor *row = graph_slice(g, b, rank - 2, size_int(g, i), size_int(g, 1), 1);
+    Tensor *both[] = {graph_expand(g, column, rank, t->size), graph_expand(g, row, rank, t->size)};
+    Tensor *term = graph_point(g, POINT_MUL, 2, both);
+    all = all ? graph_point(g, POINT_ADD, 2, (Tensor *[]){all, term}) : term;
+  }
+  return graph_convert(g, all, t->dtype);
+}
+
 /* A product with a vector is a sum, on a CPU: a tile would have one row of sixteen, and a matrix is read once whoever
  * reads it. It is added up along neighbours in memory, or across. */
 static Tensor *sum_of_vector(Graph *g, Tensor *t, const FuseTarget *target) {
-  if (t->op != GRAPH_PRODUCT || target->kind != TARGET_CPU || !dtype_is_float(t->dtype)) return NULL;
+  if (t->op != GRAPH_PRODUCT) return NULL;
+  Tensor *few = sum_of_few(g, t);
+  if (few || target->kind != TARGET_CPU || !dtype_is_float(t->dtype)) return few;
   Tensor *a = t->in[0], *b = t->in[1];
   int rank = t->rank;
   bool row = size_is(t->size[rank - 2], 1), column = size_is(t->size[rank - 1], 1);

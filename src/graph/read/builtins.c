@@ -218,6 +218,10 @@ static Object *to_float(Reader *r, const Args *a) {
 static bool attribute_there(Reader *r, Object *x, const char *name) {
   if (x->kind == O_OBJECT)
     return map_get(x->object.fields, intern_z(r->cx, name)) || class_find(x->object.cls, name) != NULL;
+  if (x->kind == O_PATH) { /* hasattr(F, "scaled_dot_product_attention") */
+    const char *path = arena_printf(r->cx->arena, "%s.%s", x->s, name);
+    return path_value(r, path) || library_function(r, path);
+  }
   return (x->kind == O_TENSOR || x->kind == O_COMPLEX) && library_named(r, name);
 }
 
@@ -659,8 +663,9 @@ static Object *dict_method(Reader *r, Object *x, const char *f, const Args *a) {
     x->dict.n = 0;
     return r->none;
   }
-  if (!strcmp(f, "update") && a->n == 1 && a->at[0]->kind == O_DICT) {
-    for (int i = 0; i < a->at[0]->dict.n; i++) dict_put(r, x, a->at[0]->dict.keys[i], a->at[0]->dict.values[i]);
+  if (!strcmp(f, "update")) {
+    const Object *from = to_dict(r, a);
+    for (int i = 0; i < from->dict.n; i++) dict_put(r, x, from->dict.keys[i], from->dict.values[i]);
     return r->none;
   }
   Object *keys = object_list(r, O_LIST, x->dict.n, x->dict.keys),

@@ -214,26 +214,30 @@ Reader *reader_create(Context *cx, Graph *g, bool with_library) {
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
-/* Parameters and buffers are called by their path from the module. */
-static void name_parameters(Reader *r, Object *x, const char *path) {
+/* Parameters and buffers are called by their path from the module, those with several by the first; seen: what has one.
+ */
+static void name_parameters(Reader *r, Object *x, const char *path, Map *seen) {
   stack_guard();
   Arena *a = r->cx->arena;
   if (x->kind == O_COMPLEX && x->parts.pair) x = x->parts.pair;
-  if (x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT && *path) x->tensor->name = path;
+  if (x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT && *path && !map_get(seen, x->tensor)) {
+    map_put(seen, x->tensor, x);
+    x->tensor->name = path;
+  }
   if (x->kind == O_LIST || x->kind == O_TUPLE)
     for (int i = 0; i < x->list.n; i++)
-      name_parameters(r, x->list.at[i], arena_printf(a, "%s%s%d", path, *path ? "." : "", i));
+      name_parameters(r, x->list.at[i], arena_printf(a, "%s%s%d", path, *path ? "." : "", i), seen);
   if (x->kind == O_DICT)
     for (int i = 0; i < x->dict.n; i++)
       name_parameters(r, x->dict.values[i],
-                      arena_printf(a, "%s%s%s", path, *path ? "." : "", object_text(r, x->dict.keys[i])));
+                      arena_printf(a, "%s%s%s", path, *path ? "." : "", object_text(r, x->dict.keys[i])), seen);
   if (x->kind != O_OBJECT) return;
   for (int i = 0; i < map_count(x->object.fields); i++) {
     const void *key;
     void *v;
     map_entry(x->object.fields, i, &key, &v);
     bool hidden = !strcmp(key, "_dict");
-    name_parameters(r, v, hidden ? path : arena_printf(a, "%s%s%s", path, *path ? "." : "", (const char *)key));
+    name_parameters(r, v, hidden ? path : arena_printf(a, "%s%s%s", path, *path ? "." : "", (const char *)key), seen);
   }
 }
 
@@ -242,7 +246,7 @@ static Object *make_module(Reader *r, Object *cls, Node *place) {
   Object *init = map_get(r->file->names, intern_z(r->cx, "get_init_inputs"));
   Object *args = init ? want_items(r, place->span, call_values(r, place->span, init, 0, NULL)) : object_new(r, O_LIST);
   Object *module = call_values(r, place->span, cls, args->list.n, args->list.at);
-  name_parameters(r, module, "");
+  name_parameters(r, module, "", map_create(r->cx->arena, false));
   return module;
 }
 
@@ -333,7 +337,7 @@ Graph *graph_read(Context *cx, Source *file, const char *function, int n, const 
     const void *key;
     void *x;
     map_entry(r->file->names, i, &key, &x);
-    if (((Object *)x)->kind == O_OBJECT) name_parameters(r, x, key);
+    if (((Object *)x)->kind == O_OBJECT) name_parameters(r, x, key, map_create(cx->arena, false));
   }
   outputs(r, run_function(r, f, self, n, inputs));
   g->place = (Span){0};
