@@ -501,8 +501,11 @@ typedef struct FuseTile {
   int num_warps; /* 0: the default */
   int64_t steps; /* of k that are summed on their own */
 } FuseTile;
-/* Of a product's operands there, as tl.dot's input_precision. in_stream: its tiles go on to other products. */
-const char *fuse_precision(const FuseTarget *target, const Tensor *product, bool in_stream);
+/* Where a product stands: alone, or in a stream as the one whose tiles go on, or one that takes what is made of them.
+ */
+typedef enum FusePlace { ALONE, IN_STREAM, OF_TILES } FusePlace;
+/* Of a product's operands there, as tl.dot's input_precision. */
+const char *fuse_precision(const FuseTarget *target, const Tensor *product, FusePlace place);
 /* The tile of a product [m, k] x [k, n] of `batches`; a size that is not known counts as large. */
 FuseTile fuse_tile(const FuseTarget *target, const Tensor *t, const Size *m, const Size *n, const Size *k,
                    const Size *batches);

@@ -27,8 +27,8 @@
 #include "fuse/fuse.h"
 
 enum { MOST_READS = 24, MOST_ROOTS = 24, MOST_REPEATED = 24, ROUNDS = 4, SMALL = 1024 };
-enum { TILE_LINES = 64 }; /* of a product's result in a tile */
-enum { MANY_SHARE = 4 };  /* elements for which one is computed */
+enum { TILE_LINES = 64, FEW_OPERATIONS = 2 }; /* of a product's result in a tile; for an element that many tiles read */
+enum { MANY_SHARE = 4 };                      /* elements for which one is computed */
 enum { MOST_PLACES = 32, MANY_PLACES = 1 << 20 };
 enum { MANY_SCATTERED = 1 << 17, SHORT_ROW = 512 }; /* elements that are stored; of a row, of which a tile has 8 then */
 enum { MOST_INLINED = 2 * MOST_READS, MOST_TRIED = 64, MOST_USERS = 64 };
@@ -625,11 +625,11 @@ static bool store_repeated(Grouping *q) {
 static int most_operations(const Tensor *product, int operand) {
   int64_t n;
   const Size *others = product->size[product->rank - (operand ? 2 : 1)];
-  return product->op == GRAPH_PRODUCT && size_is_int(others, &n) && n <= TILE_LINES ? MOST_REPEATED : 2;
+  return product->op == GRAPH_PRODUCT && size_is_int(others, &n) && n <= TILE_LINES ? MOST_REPEATED : FEW_OPERATIONS;
 }
 
-/* Operands of products are read again and again, and those of windows that overlap; what is sorted, too. An operand that
- * is joined of computed parts is stored by a kernel that goes part by part: in the product's each element would be
+/* Operands of products are read again and again, and those of windows that overlap; what is sorted, too. An operand
+ * that is joined of computed parts is stored by a kernel that goes part by part: in the product's each element would be
  * computed as every part has it. */
 static void store_operands(Grouping *q) {
   for (int i = 0; i < q->g->at.n; i++) {
@@ -641,8 +641,9 @@ static void store_operands(Grouping *q) {
       Tensor *x = t->in[k];
       if (stream_is_sink(q->p, t) && x == stream_operand(q->p, t)) continue;
       while (graph_is_view(x) && x->in_count == 1) x = x->in[0];
-      bool computed = !is_free(x) || x->op == GRAPH_CONCAT;
-      if (computed && (sorted || cost(q, x) > most_operations(t, k))) q->root[x->id] = true;
+      bool joined = x->op == GRAPH_CONCAT;
+      int most = joined ? FEW_OPERATIONS : most_operations(t, k);
+      if ((joined || !is_free(x)) && (sorted || cost(q, x) > most)) q->root[x->id] = true;
     }
   }
 }

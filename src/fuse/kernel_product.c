@@ -129,7 +129,7 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group, FuseTile tile) {
   set_axes(w, kb, n);
   const char *right = operand(&dot, b, index_var(g, kb), index_var(g, n));
   writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"%s\"%s)", acc, left, right, acc,
-              fuse_precision(&p->target, t, false), f64 ? ", out_dtype=tl.float64" : "");
+              fuse_precision(&p->target, t, ALONE), f64 ? ", out_dtype=tl.float64" : "");
   writer_leave(w, outside);
   vec_push(w->cx->arena, &w->members, t);
   FuseValue v = {acc, 3, false};

@@ -146,7 +146,8 @@ static FuseValue tile_at(Writer *w, Tensor *t, const Index *at) {
   set_axes(w, tiles->s->m, k);
   const char *name = writer_name(w, t->name ? t->name : "tile");
   writer_line(w, "%s = tl.dot(%s, %s, input_precision=\"%s\"%s)", name, left, right,
-              fuse_precision(&tiles->s->plan->target, t, true), t->dtype == DT_F64 ? ", out_dtype=tl.float64" : "");
+              fuse_precision(&tiles->s->plan->target, t, IN_STREAM),
+              t->dtype == DT_F64 ? ", out_dtype=tl.float64" : "");
   vec_push(w->cx->arena, &w->members, t);
   return (FuseValue){.text = name, .bits = 3};
 }
@@ -238,7 +239,7 @@ static void step_product(Rows *k, Sink *p, const Index *at, const char *factor) 
   } else y = operand(w, t->in[left], other, k->k_row, n, arena_printf(w->cx->arena, "[K, %d]", size));
   set_axes(w, s->m, s->k);
   writer_line(w, "%s = tl.dot(%s, %s, %s%s%s, input_precision=\"%s\"%s)", p->acc, x, y, p->acc, factor ? " * " : "",
-              factor ? factor : "", fuse_precision(&s->plan->target, t, true),
+              factor ? factor : "", fuse_precision(&s->plan->target, t, OF_TILES),
               t->dtype == DT_F64 ? ", out_dtype=tl.float64" : "");
 }
 
@@ -310,7 +311,7 @@ static void choose_blocks(Rows *k, FuseKernel *kernel) {
     int64_t columns = power_from(16, stream_columns(k->s, t)->extent, 256);
     sums++;
     wide |= dtype_bits(t->dtype) > 16;
-    adds |= dtype_bits(t->dtype) > 16 && !strcmp(fuse_precision(&k->s->plan->target, t, true), "ieee");
+    adds |= dtype_bits(t->dtype) > 16 && !strcmp(fuse_precision(&k->s->plan->target, t, OF_TILES), "ieee");
     if (columns > widest) widest = columns;
   }
   for_all_parts(k, count_tile);

@@ -26,7 +26,7 @@ static void find_narrowest(nereid_fusion *f, const FuseTarget *target) {
     Dtype n = dtype_is_float(t->dtype) ? t->dtype : DT_F64;
     bool rounded = t->op == GRAPH_CONVOLUTION
                        ? t->tf32 && t->dtype == DT_F32 && target->kind == TARGET_GPU
-                       : t->op == GRAPH_PRODUCT && !strcmp(fuse_precision(target, t, false), "tf32");
+                       : t->op == GRAPH_PRODUCT && !strcmp(fuse_precision(target, t, ALONE), "tf32");
     if (rounded) n = DT_F16; /* as tf32 has */
     for (int k = 0; k < t->in_count; k++) {
       Dtype x = f->narrowest[t->in[k]->id];

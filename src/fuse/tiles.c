@@ -58,14 +58,17 @@ static int64_t block_for(int64_t n, int64_t least, int64_t most) {
 }
 
 /* Sums of f32 gain more from tensor cores than their pieces cost, unless they are short; and any where tiles go on to
- * other products. */
+ * other products. Two pieces of tf32 hold 22 bits of 24: a sum of many terms does not show it, but a row of an
+ * attention may take one value with a weight near 1, and that value is to come out as it was. So what tiles are
+ * multiplied by is in three pieces of bf16, which hold all bits: six products at twice the rate of three of tf32. */
 enum { LONG = 32, ANY = 512 };
 
-const char *fuse_precision(const FuseTarget *target, const Tensor *product, bool in_stream) {
+const char *fuse_precision(const FuseTarget *target, const Tensor *product, FusePlace place) {
   const Tensor *a = product->in[0];
   if (target->kind != TARGET_GPU || target->sm < 80 || product->dtype != DT_F32) return "ieee";
   if (product->tf32 && known(a->size[a->rank - 1], ANY) >= 64) return "tf32";
-  return in_stream || known(a->size[a->rank - 1], ANY) >= LONG ? "tf32x3" : "ieee";
+  if (place == OF_TILES) return "bf16x6";
+  return place == IN_STREAM || known(a->size[a->rank - 1], ANY) >= LONG ? "tf32x3" : "ieee";
 }
 
 typedef struct Rates {
@@ -90,7 +93,7 @@ static bool has_tile(const FuseTile *tiles, int n, const FuseTile *t) {
 
 int fuse_tiles(const FuseTarget *target, const Tensor *t, const Size *const dims[4], FuseTile *out, int most) {
   const int64_t size[] = {known(dims[0], 4096), known(dims[1], 4096), known(dims[2], 4096), known(dims[3], 1)};
-  const char *precision = fuse_precision(target, t, false);
+  const char *precision = fuse_precision(target, t, ALONE);
   bool gpu = target->kind == TARGET_GPU;
   *out = (FuseTile){block_for(size[0], 16, 64), block_for(size[1], 16, 64), block_for(size[2], 16, 32), 0, 1};
   if (target->kind == TARGET_ANY) return 1;
