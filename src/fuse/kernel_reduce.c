@@ -656,6 +656,18 @@ static FuseKernel *reduce(FusePlan *p, const FuseGroup *group, const char *name,
   return writer_finish(w);
 }
 
+/* Whether a place of a row, as a part and a place in it, is one in each of the dims that the reduction has. */
+static bool goes_by_parts(Graph *g, const Tensor *t, int64_t length, int64_t run) {
+  const IndexVar part = {.text = "part", .extent = size_int(g, length / run)},
+                 r = {.text = "r", .extent = size_int(g, run)};
+  bool skip[GRAPH_MAX_RANK];
+  Index at[GRAPH_MAX_RANK];
+  for (int d = 0; d < t->in[0]->rank; d++) skip[d] = true;
+  for (int i = 0; i < t->dim_count; i++) skip[t->dims[i]] = false;
+  Index place = index_add(g, index_scale(g, index_var(g, &part), r.extent), index_var(g, &r));
+  return index_split(g, place, t->in[0]->rank, t->in[0]->size, skip, at);
+}
+
 FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
   const char *name = fuse_kernel_name(p, group);
   int64_t run, length = 1, n, none;
@@ -664,9 +676,10 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
     if (!size_is_int(group->space->in[0]->size[group->space->dims[i]], &n)) return kernel;
     length *= n;
   }
-  for (int i = 0; i < group->n; i++)
-    if (is_reduction(group->roots[i]) && is_arg(group->roots[i])) return kernel;
-  return run >= LEAST_PART && run < length && length % run == 0 && length >= LEAST_PARTED
-             ? reduce(p, group, name, run, &none)
-             : kernel;
+  if (run < LEAST_PART || run >= length || length % run || length < LEAST_PARTED) return kernel;
+  for (int i = 0; i < group->n; i++) {
+    const Tensor *t = group->roots[i];
+    if (is_reduction(t) && (is_arg(t) || !goes_by_parts(p->g, t, length, run))) return kernel;
+  }
+  return reduce(p, group, name, run, &none);
 }

@@ -69,6 +69,7 @@ Object *library_function(Reader *r, const char *path) {
     const char *const find[4];
   } places[] = {{"torch.nn.functional.", {"F_", "", NULL}},
                 {"torch.nn.init.", {"init_", NULL}},
+                {"torch.nn.utils.parametrizations.", {"parametrizations_", NULL}},
                 {"torch.nn.utils.", {"utils_", NULL}},
                 {"torch.nn.", {"nn_", "", NULL}},
                 {"torch.special.", {"", NULL}},

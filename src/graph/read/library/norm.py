@@ -263,6 +263,27 @@ def cosine_similarity(a, b, dim=1, eps=1e-08):
     return sum(a * b, dim) / (prim.detach(clamp_min(m, eps), m) * prim.detach(clamp_min(n, eps), n))
 
 
+# A weight as a direction and its length, all dims but one counted together: two parameters in its place. Old modules
+# call them weight_g and weight_v, parametrizations original0 and original1.
+def weight_norm_of(module, name, dim, g_name, v_name):
+    w = getattr(module, name)
+    dims = [d for d in range(w.ndim) if dim is None or d != dim_of(w, dim)]
+    g = prim.parameter([] if dim is None else [n if d not in dims else 1 for d, n in enumerate(w.shape)], w.dtype)
+    v = prim.parameter(w.shape, w.dtype)
+    setattr(module, g_name, g)
+    setattr(module, v_name, v)
+    length = norm(v, 2, dims, True)
+    setattr(module, name, v * (g / (prim.reshape(length, []) if dim is None else length)))
+    return module
+
+
+def utils_weight_norm(module, name='weight', dim=0): return weight_norm_of(module, name, dim, name + '_g', name + '_v')
+def parametrizations_weight_norm(module, name='weight', dim=0): return weight_norm_of(module, name, dim, f"parametrizations.{name}.original0", f"parametrizations.{name}.original1")
+def utils_spectral_norm(module, *how, **more): prim.fail("spectral_norm is not supported: each run of a module goes on where the one before stood")
+def parametrizations_spectral_norm(module, *how, **more): utils_spectral_norm(module)
+def utils_remove_weight_norm(module, name='weight'): prim.fail("remove_weight_norm is not supported")
+
+
 class Dropout(Module):
     def __init__(self, p=0.5, inplace=False): self.p, self.inplace = p, inplace
     def forward(self, x): return dropout(x, self.p, self.training, self.inplace)

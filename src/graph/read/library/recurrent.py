@@ -8,12 +8,13 @@ class Recurrent(Module):
         self.p, self.dtype = dropout, or_float(dtype)
         self.input_size, self.hidden_size, self.num_layers, self.bidirectional = input_size, hidden_size, num_layers, bidirectional
         self.hidden, self.layers, self.batch_first, self.both = hidden_size, num_layers, batch_first, bidirectional
-        self.cells = []
+        cells = []
         ways = 2 if bidirectional else 1
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * ways
             for way in range(ways):
-                self.cells.append(self.parameters_of(width, bias, f"l{layer}" + ("_reverse" if way else "")))
+                cells.append(self.parameters_of(width, bias, f"l{layer}" + ("_reverse" if way else "")))
+        self.cells = cells  # after the names that parameters have
 
     def parameters_of(self, width, bias, name):
         n, c = self.gates * self.hidden, {}

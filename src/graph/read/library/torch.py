@@ -460,6 +460,12 @@ def eye(n, m=None, *, dtype=None, **how):
     return prim.convert(unsqueeze(arange(n), 1) == arange(m), or_float(dtype))
 
 
+# Of numbers a tensor that holds them, of sizes one that holds anything.
+def Tensor(*data): return FloatTensor(*data)
+def FloatTensor(*data): return tensor(data[0], dtype=torch.float32) if len(data) == 1 and isinstance(data[0], (list, tuple)) else zeros(*data)
+def LongTensor(*data): return tensor(data[0], dtype=torch.int64) if len(data) == 1 and isinstance(data[0], (list, tuple)) else zeros(*data, dtype=torch.int64)
+
+
 def tensor(data, *, dtype=None, **how):
     if isinstance(data, (list, tuple)):
         parts = [tensor(d, dtype=dtype) for d in data]
