@@ -8,12 +8,11 @@ import atexit
 import contextlib
 import os
 import sys
-import threading
 
-from . import _native
+from . import _forks, _native
 from ._native import Device
 
-_lock = threading.Lock()
+_lock = _forks.lock()
 _opened = {}
 _cuda_process = None  # that opened CUDA
 _default = None

@@ -9,14 +9,12 @@ import functools
 import operator
 import os
 import tempfile
-import threading
 import warnings
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from . import _devices, _native
+from . import _devices, _forks, _native
 from ._partition import (COPY, TYPES, Group, Refused, Rules, _SEED, _hints, expression, is_lazy, is_size, is_tensor,
                          levels, order_of, repeated, symbols_in)
 
@@ -24,7 +22,7 @@ MOST_SHAPES = 64  # programs of one group whose sizes the reader's polynomials c
 MOST_GROUPS = 4   # that run one program: it keeps launches for 8 sets of arrays
 _named = set()
 MOST_PROGRAMS = 16  # that are compiled at once. As many kernels as there are processors are, of the first programs first
-_compiling = ThreadPoolExecutor(MOST_PROGRAMS, "nereid-compile")
+_compiling = _forks.Pool(MOST_PROGRAMS, "nereid-compile")
 
 
 def _say_once(reason):
@@ -72,7 +70,7 @@ class _Program:
         for i, n in enumerate(group.inputs):
             index[n.name] = index[n.name + "_"] = i
         self.order = [index[name] for name, _, _, _ in self.fusion.inputs()]
-        self.lock = threading.Lock()
+        self.lock = _forks.lock()
         self.sizes = {}
         for name, value in values.items() if not sizes else ():
             try:

@@ -6,9 +6,9 @@ A kernel's configurations are built at once, too, by as many other threads, for 
 """
 import functools
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 
-from . import _as_triton
+from . import _as_triton, _forks
 
 
 def _build(load_kernel):
@@ -24,7 +24,7 @@ class _Threads:
     """What Inductor takes for its pool of processes."""
 
     def __init__(self, threads):
-        self.pool = ThreadPoolExecutor(threads, "nereid-inductor")
+        self.pool = _forks.Pool(threads, "nereid-inductor")
 
     def submit(self, task, *args):
         if task.__name__ == "_worker_compile_triton":  # which would make what it built ready for pickling
@@ -38,7 +38,7 @@ def _build_configs_at_once(count):
     one_by_one = CachingAutotuner._precompile_worker
     if one_by_one.__module__ == __name__:
         return  # importing Inductor has configured it
-    pool = functools.lru_cache(1)(lambda: ThreadPoolExecutor(count(), "nereid-config"))
+    pool = functools.lru_cache(1)(lambda: _forks.Pool(count(), "nereid-config"))
 
     def at_once(kernel):
         configs = [] if kernel.compile_results else kernel.configs or []

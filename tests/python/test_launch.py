@@ -1,6 +1,7 @@
 """Launches: arguments, grids, defaults, options, what they return."""
 import array
 import collections
+import copy
 import ctypes
 import functools
 import gc
@@ -9,6 +10,7 @@ import mmap
 import os
 import pickle
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -478,6 +480,12 @@ class BadInput(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "cannot (be )?pickle"):
                 pickle.dumps(what)
 
+    def test_copies(self):
+        """A kernel is copied as a function is: what has it may be copied."""
+        held = copy.deepcopy({"kernel": fill, "copies": [copy.copy(fill)]})
+        self.assertIs(held["kernel"], fill)
+        self.assertIs(held["copies"][0], fill)
+
     def test_another_triton(self):
         other = types.ModuleType("triton.language")
         exec("class dtype: pass\nclass JITFunction:\n    def __call__(self): pass\ndef store(*args): pass\n"
@@ -569,6 +577,43 @@ class BadInput(unittest.TestCase):
                 os._exit(good)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual(out[0], 1)
+
+    def test_fork_while_threads_hold_locks(self):
+        """A child has none of the threads, and so must not wait for them."""
+        from nereid import _devices, _forks
+        out, pool = zeros(64), _forks.Pool(1, "nereid-test")
+        fill[(1,)](out, 1.0)
+        asked, held, done = fill.cache_key, threading.Event(), threading.Event()
+        fill.hash = None
+
+        def hold():
+            with _devices._lock, fill._hash_lock, fill._compile_lock:
+                fill._hashed_by = threading.get_ident()
+                held.set()
+                done.wait()
+                fill._hashed_by = None
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        begun = threading.Event()
+        underway = pool.submit(lambda: begun.set() or fill.fn.__name__)
+        begun.wait()
+        child = os.fork()
+        if not child:
+            good = 1
+            try:
+                signal.alarm(120)  # of a child that waits
+                good = 2
+                fill[(1,)](out, 2.0)
+                good = 0 if out[0] == 2 and fill.cache_key == asked and underway.done() else 3
+                good = good or (0 if pool.submit(lambda: 7).result() == 7 else 4)
+            finally:
+                os._exit(good)
+        status = os.waitpid(child, 0)[1]
+        done.set()
+        thread.join()
+        self.assertEqual(status, 0)
 
     def test_kernels_that_nobody_has(self):
         def make():

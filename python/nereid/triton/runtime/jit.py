@@ -9,7 +9,7 @@ import textwrap
 import threading
 from collections import defaultdict
 
-from ... import _devices, _native
+from ... import _devices, _forks, _native
 from .. import knobs
 from .._utils import is_namedtuple, type_canonicalisation_dict  # noqa: F401 (programs take them from here)
 from . import _async_compile
@@ -209,7 +209,8 @@ class JITCallable:
                              f"{getattr(fn, '__qualname__', fn)} is not to be had (exec, -c, and the prompt of Python "
                              "before 3.13 keep none)") from e
         self._fn_name = get_full_name(fn)
-        self._hash_lock = threading.RLock()
+        self._hashed_by = None
+        self._hash_lock = _forks.lock(threading.RLock)
         text = textwrap.dedent("".join(self.raw_src))
         found = re.search(r"^(async\s+)?def\s+\w+\s*\(", text, re.MULTILINE)
         if found is None:
@@ -269,12 +270,13 @@ class JITCallable:
         from ._dependences import Dependences
         with self._hash_lock:
             if self.hash_value is None:
-                self.hash_value = f"recursion:{self._fn_name}"
+                if self._hashed_by == threading.get_ident():  # another: of this process's parent, which forked meanwhile
+                    return f"recursion:{self._fn_name}"
+                self._hashed_by = threading.get_ident()
                 try:
                     found = Dependences(self)
-                except BaseException:
-                    self.hash_value = None
-                    raise
+                finally:
+                    self._hashed_by = None
                 self.used_global_vals = dict(sorted(found.used.items()))
                 self.hash_value = found.key(self.starting_line_number)
             return self.hash_value
@@ -349,7 +351,7 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
         self.kernel = None
         self.device_caches = _DeviceCaches(self._forget)
         self._compiled = set()  # hashes
-        self._compile_lock = threading.Lock()
+        self._compile_lock = _forks.lock()
         self._native_module = None
         self._constants = {}  # name -> (value, cache key) of a constexpr that no text can say
         self._held = {}       # (id of globals, name) -> (globals, name, value)
@@ -370,6 +372,12 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
 
     def __reduce__(self):
         raise TypeError(f"{self!r} cannot be pickled: import it by its module, {self.module}")
+
+    def __copy__(self):
+        return self  # as of functions
+
+    def __deepcopy__(self, memo):
+        return self
 
     __hash__ = JITCallable.__hash__
     __eq__ = JITCallable.__eq__
