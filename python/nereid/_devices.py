@@ -2,7 +2,7 @@
 
 Arrays of the host run on `cpu`, arrays in CUDA memory on the GPU that is current, in PyTorch's current stream where
 PyTorch is loaded, else in the one that nereid.stream() has set. NEREID_DEVICE, or set_default_device, names another
-device for arrays of the host: "cpu:2", "interp", "sim".
+device for arrays of the host: "cpu:2", "interp", "sim"; TRITON_INTERPRET=1 means "interp".
 """
 import atexit
 import contextlib
@@ -43,7 +43,10 @@ def name_of(d):
 
 
 def _host_device():
-    return _default if _default and not _default.startswith("cuda") else os.environ.get("NEREID_DEVICE") or "cpu"
+    if _default and not _default.startswith("cuda"):
+        return _default
+    usual = "interp" if os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y") else "cpu"
+    return os.environ.get("NEREID_DEVICE") or usual
 
 
 def set_default_device(name):

@@ -1,5 +1,6 @@
 """Triton's interface around launches: tuning, heuristics, knobs, measuring, `import triton`."""
 import concurrent.futures
+import inspect
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import nereid
 import nereid.triton as triton
 import nereid.triton.language as tl
 from kit import add, fill, floats, zeros
+from nereid.triton.language import core
 
 
 def run(code, *options, **env):
@@ -94,6 +96,15 @@ class Interface(unittest.TestCase):
             elif base == "libdevice":
                 self.assertTrue(hasattr(tl.extra.cuda.libdevice, last), name)
                 self.assertTrue(hasattr(tl.extra.libdevice, last), name)
+
+    def test_signatures(self):
+        """Programs ask for them to see which version of Triton this is. Each that the table has can be read."""
+        for function in core.FUNCTIONS:
+            if core.FUNCTIONS[function][0] is not None:
+                self.assertIn("_semantic", inspect.signature(core.function(function)).parameters)
+        self.assertEqual(str(inspect.signature(tl.view)), "(input, *shape, _semantic=None)")
+        self.assertEqual(inspect.signature(tl.load).parameters["mask"].default, None)
+        self.assertIn("cache_results", inspect.signature(triton.autotune).parameters)
 
     def test_types(self):
         self.assertEqual(repr(tl.float32), "triton.language.float32")
@@ -584,8 +595,8 @@ class Processes(unittest.TestCase):
             assert list(out) == [2 * v for v in x]
             add[(2,)](x, x, out, 101, BLOCK=64)
         """ % os.path.dirname(os.path.abspath(__file__))
-        for device in ("interp", "sim"):
-            status, said = run(program, NEREID_DEVICE=device)
+        for name, value in ("NEREID_DEVICE", "interp"), ("NEREID_DEVICE", "sim"), ("TRITON_INTERPRET", "1"):
+            status, said = run(program, **{name: value})
             self.assertEqual(status, 1)
             self.assertIn("KernelFault", said)
             self.assertIn("out of bounds", said)

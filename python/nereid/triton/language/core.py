@@ -453,13 +453,22 @@ class Builtin:
     __module__ = "triton.language"
 
     def __init__(self, library, arguments=None, doc=None):
-        self.library = library
+        self.library, self._arguments = library, arguments
         self.__name__ = self.__qualname__ = library.rpartition(".")[2]
         self.__doc__ = f"{self.__name__}({arguments or ''})" + (f"\n\n{doc}" if doc else "")
 
     def __call__(self, *args, **kwargs):
         raise ValueError(f"{self.library} is called outside of a kernel. Did you forget to add @triton.jit ? "
                          "(`_semantic` argument must be provided outside of JIT functions.)")
+
+    def __getattr__(self, name):
+        if name != "__signature__" or self._arguments is None:
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        # Programs look for `_semantic` to see which version of Triton this is.
+        given = inspect.signature(eval("lambda {}: None".format(self._arguments.replace("\n", "\\n"))))
+        semantic = inspect.Parameter("_semantic", inspect.Parameter.KEYWORD_ONLY, default=None)
+        self.__signature__ = given.replace(parameters=[*given.parameters.values(), semantic])
+        return self.__signature__
 
     def __repr__(self):
         return f"<function {self.library}>"
