@@ -148,6 +148,14 @@ static const Layout *own_layout(Chooser *c, const Op *ring) {
   return access_cost(ptr, mask, want, false) <= apart ? want : best;
 }
 
+/* An asynchronous copy moves 4 bytes at least; in the best layout it does (gpu/async_loads.c). */
+static bool may_copy(Chooser *c, const Op *copy, const Layout *l) {
+  int dim;
+  return access_vector(copy->in[0], op_mask(copy), l, 16, &dim) *
+             type_elem_bytes(type_pointee(c->cx, copy->in[0]->type)) >=
+         4;
+}
+
 static void assign_memory(Chooser *c, Op *op) {
   const Anchor *k = op->note;
   if (!k) return; /* of scalars */
@@ -164,6 +172,7 @@ static void assign_memory(Chooser *c, Op *op) {
     if (is_node(c, op->in[i])) options[n++] = op->in[i]->layout;
   options[n++] = k->best;
   for (int o = 0; o < n; o++) {
+    if (op->code == OP_RING_COPY && !may_copy(c, op, options[o])) continue;
     double cost = access_cost(op->in[0], mask, options[o], !op_is_load(op));
     for (int i = 0; i < op->in_count; i++)
       if (is_node(c, op->in[i])) cost += convert_layout_price(c, op->in[i]->layout, options[o], op->in[i]->type);

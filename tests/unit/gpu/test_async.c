@@ -414,6 +414,42 @@ static void masks_all_false(void **state) {
   }
 }
 
+/* A mask of rows that are loaded, for what is read and for what is stored, ties neither to the other: copies are of 16
+ * bytes, though sums lie by two elements, which of fp8 are less than a copy may be. */
+static void a_mask_that_loads_and_stores_share(void **state) {
+  static const char text[] =
+      HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, rows_ptr, K, N):\n"
+           "    m = tl.arange(0, 64)\n    k = tl.arange(0, 64)\n    acc = tl.zeros([64, 64], tl.float32)\n"
+           "    row = tl.load(rows_ptr + m)\n    real = row < 50\n"
+           "    for i in range(0, K, 64):\n"
+           "        a = tl.load(a_ptr + row[:, None] * 128 + (i + k)[None, :],\n"
+           "                    mask=real[:, None] & (k[None, :] < K - i), other=0.0)\n"
+           "        b = tl.load(b_ptr + (i + k)[:, None] + m[None, :] * 128)\n"
+           "        acc += tl.dot(a, b)\n"
+           "    tl.store(out_ptr + m[:, None] * 64 + m[None, :], acc, mask=real[:, None] & (m[None, :] < N))\n";
+  static const Dtype types[] = {DT_F16, DT_F8E4NV};
+  for (int t = 0; t < (int)(sizeof types / sizeof *types); t++) {
+    DotCase c = dot_case(text, "sm_90a", 4, 3);
+    const DotArg *a = dot_array(&c, types[t], 64 * 128), *b = dot_array(&c, types[t], 64 * 128);
+    DotArg *out = dot_array(&c, DT_F32, 64 * 64), *rows = dot_array(&c, DT_I32, 64);
+    for (int i = 0; i < 64; i++) ((int32_t *)rows->data)[i] = i * 37 % 64;
+    for (int i = 0; i < 64 * 64; i++) dot_store(out, i, 7);
+    dot_int(&c, 128), dot_int(&c, 61);
+    dot_run(&c, "a mask of rows");
+    DotCount n = dot_count(&c);
+    if (!n.wgmma || !n.copies[16] || n.copies[16] != n.copies[0])
+      fail_msg("%d wgmma, %d of %d copies are of 16 bytes", n.wgmma, n.copies[16], n.copies[0]);
+    for (int i = 0; i < 64 * 64; i++) {
+      int row = (i / 64 * 37) % 64;
+      bool stored = row < 50 && i % 64 < 61;
+      double want = stored ? 0 : 7;
+      for (int k = 0; k < 128 && stored; k++) want += a->values[row * 128 + k] * b->values[i % 64 * 128 + k];
+      if (fabs(out->values[i] - want) > 1e-3 * (1 + fabs(want))) fail_msg("%d: %g, not %g", i, out->values[i], want);
+    }
+    dot_free(&c);
+  }
+}
+
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* The rings leave room for the operands of a product in a branch. */
@@ -519,6 +555,7 @@ int main(void) {
       cmocka_unit_test(f32_that_lies_across),
       cmocka_unit_test(a_turned_product_beside_another),
       cmocka_unit_test(masks_all_false),
+      cmocka_unit_test(a_mask_that_loads_and_stores_share),
       cmocka_unit_test(products_in_branches_have_room),
       cmocka_unit_test(attention_forward_and_backward),
       cmocka_unit_test(batches),
