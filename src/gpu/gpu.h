@@ -199,9 +199,7 @@ void gpu_put_grid(const LaneFunc *f, const int32_t grid[3], uint64_t *args);
 
 void gpu_hoist_loads(Func *f,
                      const GpuOptions *o); /* gpu/hoist_loads.c: loads go before reductions that they do not need */
-/* gpu/late_loads.c: what is loaded or copied ahead is asked for while products run */
-void gpu_late_loads(Func *f, const GpuOptions *o);
-void gpu_late_copies(Func *f, const GpuOptions *o);
+void gpu_late_copies(Func *f, const GpuOptions *o); /* gpu/late_copies.c: what is copied ahead, while products run */
 void gpu_late_stores(Func *f, const GpuOptions *o); /* gpu/late_stores.c: of tiles that products take, behind these */
 void gpu_sink_masks(Func *f,
                     const GpuOptions *o); /* gpu/sink_masks.c: masks come after products that they need not pass */

@@ -102,7 +102,6 @@ const GpuPass gpu_passes[] = {
     {"skip_masks", GPU_TILE, gpu_skip_masks, NULL,         {PLAIN, 0, MAKES}},  /* masks that few iterations need */
     {"dots_in_flight", GPU_TILE, gpu_dots_in_flight, NULL, {PLAIN, 0, MAKES}},  /* products that wait for none */
     {"late_stores", GPU_TILE, gpu_late_stores, NULL,       {PLAIN, 0, MOVES}},  /* of what products take, behind them */
-    {"late_loads", GPU_TILE, gpu_late_loads, NULL,         {PLAIN, 0, MOVES}},  /* asked for while products run */
     {"late_copies", GPU_TILE, gpu_late_copies, NULL,       {PLAIN, 0, MOVES}},  /* asked for while products run */
     {"regions", GPU_TILE, regions, NULL,                   {0, 0, FUNC_ALL}},   /* what is timed, if instrumented */
     {"layout", GPU_TILE, choose, NULL,                     {ACCESS, LAID, LAYS}}, /* who holds which element */

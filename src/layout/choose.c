@@ -323,31 +323,11 @@ static bool wants_rows(const Chooser *c) {
   return false;
 }
 
-/* A broadcast is no instruction: each use gets one of its own, so that users who have nothing else in common (a mask of
- * rows, for what is loaded and for what is stored) may hold it in layouts of their own. */
-static void part_broadcasts(Op *op, void *arg) {
-  if (op->code == OP_BROADCAST) op->note = NULL; /* not used yet */
-  for (int i = 0; i < op->in_count; i++) {
-    Op *spread = op->in[i]->def;
-    if (!spread || spread->code != OP_BROADCAST) continue;
-    if (!spread->note) {
-      spread->note = op;
-      continue;
-    }
-    Builder b = {.func = arg, .block = spread->block, .before = spread->next, .span = spread->span};
-    Value *again = build_op(&b, OP_BROADCAST, 1, spread->in, 1, &spread->out[0]->type)->out[0];
-    again->axis = spread->out[0]->axis;
-    again->name = spread->out[0]->name;
-    op->in[i] = again;
-  }
-}
-
 void layout_choose(Func *f, int warps, DotUnit unit) {
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
     diag_fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
   tile_replace_uses(f);
   tile_walk(f->body, check_op, f);
-  tile_walk(f->body, part_broadcasts, f);
   Chooser c = {.cx = f->cx, .f = f, .num_warps = warps, .unit = unit};
   c.prices = NEW_N(f->cx->arena, Price, PRICES);
   constraints_build(&c);

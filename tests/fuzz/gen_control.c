@@ -383,7 +383,7 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
                                        "hoist_loads",   "sink_masks",   "skip_masks",  "persist",     "tensor_maps",
                                        "specialize",    "late_scales",  "dots_behind", "heavy_first", "late_sums",
                                        "dots_together", "turn_dots",    "apart",       "loads_ahead", "tensor_stores",
-                                       "staged_reads",  "late_stores",  "late_copies", "late_loads",  "lockstep"};
+                                       "staged_reads",  "late_stores",  "late_copies", "lockstep"};
   k->persist = chance(&g, 30), k->specialize = chance(&g, 40);
   if (chance(&g, 25)) k->without = passes[draw(&g, sizeof passes / sizeof *passes)];
   if (chance(&g, 20)) k->num_ctas = 2;

@@ -1,6 +1,6 @@
 /* Tests of what runs beside products, on states that are passed from chunk to chunk: tiles that are stored are read
  * where products find them (lower_staged_read), stores, loads and copies go behind products (gpu/late_stores.c,
- * gpu/late_loads.c), and rings that go together share mbarriers (lower/lockstep.c). What a kernel leaves does not
+ * gpu/late_copies.c), and rings that go together share mbarriers (lower/lockstep.c). What a kernel leaves does not
  * depend on any of it; what it meets for does. */
 #include "unit/gpu/test_dot_kit.h"
 
@@ -33,7 +33,7 @@ static const char states[] =
          "    b_g += tl.dot(tl.load(p_k + 64, mask=m_t[None, :], other=0.0), b_v)\n";
 
 enum { K = 128, CHUNK = 64 };
-#define ALL "staged_reads,late_stores,late_copies,late_loads,lockstep"
+#define ALL "staged_reads,late_stores,late_copies,lockstep"
 
 typedef struct Counts {
   int stmatrix, barriers, fences, mbar_waits, mbar_inits;
@@ -86,9 +86,9 @@ static void assert_alike(const DotCase *a, const DotCase *b, const char *what) {
 }
 
 static void results_stay(void **state) {
-  static const char *const some[] = {NULL,          "late_loads",   "late_copies,late_loads",  "lockstep",
-                                     "late_stores", "staged_reads", "late_stores,late_copies", "tensor_maps",
-                                     "prefetch",    "async_loads"};
+  static const char *const some[] = {NULL,          "late_copies",  "lockstep",
+                                     "late_stores", "staged_reads", "late_stores,late_copies",
+                                     "tensor_maps", "prefetch",     "async_loads"};
   for (int warps = 2; warps <= 8; warps *= 2)
     for (int i = 0; i < 6; i++) {
       int t = (int[]){64, 256, 200, 128, 320, 1}[i], v = i % 2 ? 64 : 32;
@@ -107,7 +107,7 @@ static void meet_less(void **state) {
   DotCase c;
   Counts before = run(4, 256, 64, false, ALL, &c);
   dot_free(&c);
-  Counts written = run(4, 256, 64, false, "late_stores,late_copies,late_loads,lockstep", &c);
+  Counts written = run(4, 256, 64, false, "late_stores,late_copies,lockstep", &c);
   dot_free(&c);
   Counts now = run(4, 256, 64, false, NULL, &c);
   dot_free(&c);
@@ -120,22 +120,20 @@ static void meet_less(void **state) {
   assert_int_equal(now.mbar_waits, 1);
 }
 
-/* Positions in the loop, of 4 warps: the first product, its wait, stores to memory, the first load of memory. */
+/* Positions in the loop, of 4 warps: the first product, its wait, stores to memory, the copies. */
 static void behind_products(void **state) {
   for (int late = 0; late < 2; late++) {
     DotCase c;
-    run(4, 256, 64, false, late ? NULL : "late_stores,late_copies,late_loads", &c);
-    int n = 0, product = -1, wait = -1, stored = -1, loaded = -1, copied = -1;
+    run(4, 256, 64, false, late ? NULL : "late_stores,late_copies", &c);
+    int n = 0, product = -1, wait = -1, stored = -1, copied = -1;
     for (const LaneOp *op = loop_in(c.lane)->body[0]->first; op; op = op->next, n++) {
       if (op->code == LANE_WGMMA && product < 0) product = n;
       if (op->code == LANE_WGMMA_WAIT && wait < 0) wait = n;
       if (op->code == LANE_ST && op->space == SPACE_GLOBAL && stored < 0) stored = n;
-      if (op->code == LANE_LD && op->space == SPACE_GLOBAL && loaded < 0) loaded = n;
       if (op->code == LANE_IF && copied < 0) copied = n;
     }
-    assert_true(product >= 0 && wait > product && stored >= 0 && loaded >= 0 && copied >= 0);
+    assert_true(product >= 0 && wait > product && stored >= 0 && copied >= 0);
     assert_int_equal(stored > product && stored < wait, late);
-    assert_int_equal(loaded > product && loaded < wait, late);
     assert_int_equal(copied > product && copied < wait, late);
     dot_free(&c);
   }
