@@ -398,13 +398,14 @@ static bool has_map(const AsyncLoads *p) {
 typedef struct Beside {
   const AsyncLoads *p;
   int64_t bytes, rings;
-  bool specialized;
+  bool specialized, stores_by_map;
 } Beside;
 
 /* Rings that other warps fill are there all the time. */
 static void find_rings(Op *op, void *arg) {
   Beside *b = arg;
   b->specialized |= op->code == OP_RING_EMPTY;
+  b->stores_by_map |= op->code == OP_STORE_TENSOR;
   if (op->code != OP_RING) return;
   int64_t bytes = op->slots * type_elem_bytes(&(Type){.dtype = op->out[0]->type->dtype});
   for (int i = 0; i < op->dim_count; i++) bytes *= op->dims[i];
@@ -426,14 +427,16 @@ static void find_beside(Op *op, void *arg) {
 }
 
 /* Bytes that dots of the body, in its branches too, keep in shared memory beside the rings; the rings of a specialized
- * function; and what such a one, or a persistent kernel, stores beside those that it goes on with. */
+ * function; and what a persistent one that has some stores while it goes on. What threads store themselves in a
+ * specialized one takes the place of the operands. */
 static int64_t other_bytes(const AsyncLoads *p) {
   Beside beside = {.p = p};
   tile_walk(p->f->body, find_rings, &beside);
-  bool stays = beside.specialized || (has_map(p) && p->f->persistent);
-  beside.bytes = (beside.specialized ? beside.rings : 0) + (stays ? ring_stored_bytes(p->f, p->o) : 0);
   tile_walk(p->body, find_beside, &beside);
-  return beside.bytes;
+  if (!beside.specialized) return beside.bytes + (p->f->persistent && has_map(p) ? ring_stored_bytes(p->f, p->o) : 0);
+  int64_t stored = ring_stored_bytes(p->f, p->o);
+  if (beside.stores_by_map) return beside.rings + beside.bytes + stored;
+  return beside.rings + (beside.bytes > stored ? beside.bytes : stored);
 }
 
 /* A product in flight keeps a slot, unless none is written again. */
