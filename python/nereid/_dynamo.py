@@ -15,8 +15,8 @@ import weakref
 import torch
 
 from . import _devices, _forks, _native
-from ._partition import (COPY, TYPES, Group, Refused, Rules, _SEED, _hints, expression, is_lazy, is_size, is_tensor,
-                         levels, order_of, repeated, symbols_in)
+from ._partition import (COPY, TYPES, Group, Refused, Rules, _SEED, _hints, expression, is_size, is_tensor, levels,
+                         order_of, order_of_input, repeated, symbols_in)
 
 MOST_SHAPES = 64  # programs of one group whose sizes the reader's polynomials cannot express
 MOST_GROUPS = 4   # that run one program: it keeps launches for 8 sets of arrays
@@ -100,8 +100,7 @@ class _Kernels:
 
     def __init__(self, group, shared):
         self.group, self.programs, self.shared = group, {}, shared
-        self.dense = [order_of(n.meta["val"]) is not None for n in group.inputs]
-        self.lazy = [is_lazy(n.meta["val"]) for n in group.inputs]
+        self.dense = [order_of_input(n.meta["val"]) is not None for n in group.inputs]
         hints = {}
         for n in group.nodes + group.inputs:
             for v in _symints(n):
@@ -146,7 +145,7 @@ class _Kernels:
         program = self.program or self._for(sizes)
         back = []
         for i, dense in enumerate(self.dense):
-            if not dense or self.lazy[i]:
+            if not dense:
                 copy = inputs[i].resolve_conj().resolve_neg().contiguous()
                 if self.group.inputs[i] in self.group.written:
                     back.append((inputs[i], copy))
@@ -315,6 +314,8 @@ class _Writer:
         name = f"_f_{n.name}"
         self.write(f"{n.name} = {self.bind(n.target, name)}({', '.join(args)})")
         val = n.meta.get("val")
+        if isinstance(val, torch.Tensor) and val.is_complex() and not val.is_conj():  # of a number it is not traced so
+            self.write(f"{n.name} = {n.name}.resolve_conj()")
         if isinstance(val, torch.Tensor) and val.layout is torch.strided and not symbols_in(val.stride()):
             stride = tuple(map(int, val.stride()))
             self.write(f"if {n.name}.stride() != {stride!r}: {n.name} = _as_traced({n.name}, {stride!r})")

@@ -94,6 +94,11 @@ def is_lazy(val):
     return val.is_conj() or val.is_neg()
 
 
+def order_of_input(val):
+    """In which order the dims of what a program gets lie; None: it gets a copy, row by row."""
+    return None if is_lazy(val) else order_of(val)
+
+
 def repeated(val):
     return [d for d, (n, s) in enumerate(zip(_hints(val.shape), _hints(val.stride()))) if n > 1 and s == 0]
 
@@ -280,7 +285,7 @@ class Group:
             body.append(f"torch.ops.prims.nereid_seed.default({_SEED})")
         for node in self.inputs:
             val, name = node.meta["val"], name_of(node)
-            order, shape = order_of(val), list(val.shape)
+            order, shape = order_of_input(val), list(val.shape)
             stored = name
             expanded = [1 if d in repeated(val) else n for d, n in enumerate(shape)]
             if order is None:
@@ -305,7 +310,7 @@ class Group:
                 continue
             if node.target is COPY:
                 to, value = node.args[0], argument(node.args[1])
-                order = order_of(to.meta["val"]) or list(range(to.meta["val"].dim()))
+                order = order_of_input(to.meta["val"]) or list(range(to.meta["val"].dim()))
                 stored = name_of(to)
                 if order != sorted(order):
                     stored, value = name_of(to) + "_", f"torch.ops.aten.permute.default({value}, {order})"

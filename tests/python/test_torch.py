@@ -339,6 +339,39 @@ class Torch(unittest.TestCase):
             self.assertIn(f"aten.{name}.default", targets)
         self.assertFalse({t for t in targets if "var_mean" in t or "transpose" in t})
 
+    def test_operations_that_tracing_makes(self):
+        """Of operations that programs do not name, as gradients and writes in place become some; PyTorch runs none."""
+        F = torch.nn.functional
+
+        def written(x):
+            y = x.clone()
+            y[:, 1], y[1:] = 0.5, y[:-1] * 2
+            return y
+
+        x, image, n = torch.randn(4, 6), torch.randn(2, 4, 9, 8), torch.randint(0, 6, (4, 3))
+        norm = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(6, 3))
+        for f, *args in ((lambda x: x.flip(0, 1).cumsum(1), x), (written, x), (lambda x: x.unfold(1, 3, 2) * 2, x),
+                         (lambda n: ((n << 2) | (n >> 1)) ^ 3, n), (lambda x: torch.cdist(x, x[1:] + 1), x),
+                         (lambda x: F.avg_pool2d(x, 3, 2, 1) - F.adaptive_avg_pool2d(x, (5, 4)), image),
+                         (lambda x: F.adaptive_max_pool2d(x, 3) + F.lp_pool2d(x.abs(), 2, 3, 3)[:, :, :3, :2].sum(), image),
+                         (lambda x: F.grid_sample(x[..., :2], x[:2, 0, :4, :2, None].sigmoid().expand(2, 4, 2, 2),
+                                                  align_corners=False), image),
+                         (lambda x: F.bilinear(x, x.sin(), x.new_ones(3, 6, 6)), x), (norm, x),
+                         (lambda x: x.median(1)[0] + x.kthvalue(2, 1)[0] + x.diagonal_scatter(x[0, :4]).sum(1), x)):
+            wanted, got = args[0].clone(), args[0].clone()
+            if wanted.is_floating_point():
+                wanted.requires_grad_(), got.requires_grad_()
+            torch._dynamo.reset()
+            nereid._dynamo._named.clear()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                y, z = f(wanted), torch.compile(f, backend=nereid.torch_backend, fullgraph=True)(got)
+            torch.testing.assert_close(z, y)
+            if y.requires_grad:
+                weights = torch.linspace(-1, 1, y.numel()).reshape(y.shape)
+                (y * weights).sum().backward(), (z * weights).sum().backward()
+                torch.testing.assert_close(got.grad, wanted.grad, rtol=1e-4, atol=1e-5)
+
     def test_results_with_no_element(self):
         """Nothing computes them, also where other results of their operation are computed."""
         self.compiled(lambda x: (x[:0].sin(), x.cos(), torch.cat([x[:, :0] * 2, x], 1)), torch.randn(4, 5))
@@ -388,6 +421,21 @@ class Torch(unittest.TestCase):
         torch.compile(loss, backend=nereid.torch_backend)(a).backward()
         loss(b).backward()
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+
+        # What forward leaves for backward are conjugates that lie transposed, or of a number, which no trace calls so.
+        def promoted(x):
+            return torch.view_as_real(x.to(torch.complex64) @ x.mT.to(torch.complex64))
+
+        def times_a_number(x):
+            return torch.view_as_real(torch.view_as_complex(x.reshape(3, 4, 3, 2)) * (1 + 2j))
+
+        for f in (promoted, times_a_number):
+            a = torch.randn(3, 4, 6).requires_grad_()
+            b = a.detach().clone().requires_grad_()
+            y, z = f(a), torch.compile(f, backend=nereid.torch_backend)(b)
+            weights = torch.linspace(-1, 1, y.numel()).reshape(y.shape)
+            (y * weights).sum().backward(), (z * weights).sum().backward()
+            torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-4)
 
     def test_fourier(self):
         x = torch.randn(3, 6, 10)

@@ -277,3 +277,59 @@ def made_anew(x):
     return [x.new_zeros(2, 3), x.new_ones((2,), dtype=torch.int32), x.new_full((1, 2), 3.0), a, b, torch.cartesian_prod(x[0], x[1, :2]), torch.diagflat(x[0, :2], 1), y, x.byte() if False else x.abs().byte(),
             x.char(), x.short(), torch.zeros(torch.broadcast_shapes((2, 1), (3,))), *torch.hsplit(x, 2), *torch.vsplit(x, [1]), torch.row_stack([x[0], x[1]]), torch.ldexp(x, torch.tensor([1, 2, 3, -1])),
             torch.zeros(2, dtype=torch.promote_types(torch.int32, torch.float16)), torch.ones(1, dtype=torch.result_type(x, 2))]
+
+
+# n i32[3,5]<100, s i32[3,5]<40, b u8[4]<255
+def shifts_beyond(n, s, b):
+    signed = n - 50
+    each = [signed << 3, signed >> 2, signed << s, signed >> s, 3 << s, torch.bitwise_left_shift(signed, s - 4)]
+    return each + [b >> 3, b << 1, b >> b % 11, signed << 40, signed >> 40]
+
+
+# x f64[4,7], n i32[3,6]<9; grad
+def places_in_order(x, n):
+    low, at = x.kthvalue(2, 1)
+    return low, at, x.median(), x.median(0).values, x.nanmedian(1).values, n.median(1).values, n.kthvalue(3, 0, True).values
+
+
+# n i64[3,8]<4, x f64[3,8]
+def places_in_order_of_nan(n, x):
+    y = torch.where(n == 2, float("nan"), x)
+    return y.median(1), y.nanmedian(1).values, y.median(), y.nanmedian(), y.kthvalue(3, 1).values
+
+
+# x f64[2,3,5], y f64[2,4,5]; grad
+def distances_by_norm(x, y):
+    return torch.cdist(x, y), torch.cdist(x, y, p=1.0), torch.cdist(x, y, p=float("inf")), torch.cdist(x, y, p=3.0), torch.cdist(x[0], x[1], p=0.0)
+
+
+# x f64[3,5], s f64[3], t f64[2,4]; grad
+def a_diagonal_scattered(x, s, t):
+    return x.diagonal_scatter(s, 1), x.reshape(5, 3).diagonal_scatter(s), torch.stack([x, x]).diagonal_scatter(t[:, :3], -1 + 1, 1, 2)
+
+
+# x f64[1,2,6,5], g f64[1,2,2,2], h f64[1,2,3,3], e f64[1,2,4,3], v f64[1,2,4,4,4], u f64[1,2,2,2,2]
+def gradients_of_pools(x, g, h, e, v, u):
+    aten = torch.ops.aten
+    most, at = aten.adaptive_max_pool2d.default(x, [3, 3])
+    return [aten.avg_pool2d_backward.default(g, x, [3, 3], [2, 2], [0, 0], False, True, None),
+            aten.avg_pool2d_backward.default(e, x, [3, 3], [2, 2], [1, 1], True, False, None),
+            aten.avg_pool3d_backward.default(u, v, [2, 2, 2], [2, 2, 2], [0, 0, 0], False, True, None),
+            aten._adaptive_avg_pool2d_backward.default(h, x), aten._adaptive_avg_pool3d_backward.default(u, v),
+            most, at, aten.adaptive_max_pool2d_backward.default(h, x, at)]
+
+
+# x f64[2,2,4,5], p f64[2,3,3,2], g f64[2,2,3,3], v f64[4,3], w f64[4,1], y f64[4,3], d f64[3,4]
+def gradients_by_name(x, p, g, v, w, y, d):
+    aten, at = torch.ops.aten, p * 1.2 - 0.6
+    sampled = [aten.grid_sampler_2d_backward.default(g, x, at, mode, padding, corners, [True, True]) for mode, padding, corners in [(0, 0, False), (0, 1, True), (1, 2, False)]]
+    norms = v.norm(2, 1, True)
+    ways = [aten._cdist_backward.default(d[:, :3], y[:3], v[:3], p, aten._cdist_forward.default(y[:3], v[:3], p, None)) for p in [1.0, 2.0, 3.0]]
+    return [*[s for pair in sampled for s in pair], *aten._weight_norm_interface_backward.default(y, v, w, norms, 0), *ways]
+
+
+# a f64[3,4], b f64[2,4,5], c f64[3,5], n i32[2,3]<50
+def other_names(a, b, c, n):
+    aten = torch.ops.aten
+    three = aten._trilinear.default(a, b, c, [1, 3], [0], [1, 2], [2, 3])
+    return three, torch.ops.prims.rev.default(b, [0, 2]), torch.ops.prims.div.default(n - 25, n % 7 + 1), a.unfold(1, 3, 2)

@@ -59,20 +59,17 @@ def convolve(x, w, stride, padding, dilation, groups):
     return prim.reshape(y, [x.shape[0], w.shape[0]] + places)
 
 
-def positive(n): return n if n > 0 else 0
-
-
 # x with `low` zeros before it along dim d and `high` after; below 0, as many elements less.
 def bordered(x, d, low, high):
     n = x.shape[d]
     if isinstance(n, int) and isinstance(low, int) and isinstance(high, int) and (n + low <= 0 or n + high <= 0):
         return prim.full([n + low + high if k == d else x.shape[k] for k in range(x.ndim)], 0, x.dtype)  # no element is left
     if low < 0 or high < 0:
-        x = prim.slice(x, d, positive(0 - low), n - positive(0 - high), 1)
+        x = prim.slice(x, d, max_of(0 - low, 0), n - max_of(0 - high, 0), 1)
     if low <= 0 and high <= 0:
         return x
     before, after = [0] * x.ndim, [0] * x.ndim
-    before[d], after[d] = positive(low), positive(high)
+    before[d], after[d] = max_of(low, 0), max_of(high, 0)
     return prim.pad(x, before, after, [0] * x.ndim, 0)
 
 

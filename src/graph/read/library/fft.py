@@ -32,7 +32,7 @@ def rotated(x, n, sign):
     return x * prim.convert(prim.cos(angle), x.dtype) + prim.flip(x, -1) * prim.convert(sine, x.dtype)
 
 
-def conjugate(x): return prim.where(is_imaginary(2), -x, x)
+def conjugate_pairs(x): return prim.where(is_imaginary(2), -x, x)
 
 
 # The factor by which n is cut: near n^(1/steps), for as few steps as factors up to MOST_FACTOR allow; 1: there is none.
@@ -122,7 +122,7 @@ def real_transform(x, sign, n):
         w = prim.slice(transform_matrix(n, n, sign, x.dtype, 2, 1), 0, 0, 2 * (h + 1), 1)
         return times_matrix(x, prim.where((k == 0) | (k == n - h), w, w + w), 2, 1)
     rest = prim.slice(x, -2, 1, (n + 1) // 2, 1)
-    x = prim.concat([x, conjugate(prim.flip(rest, -2))], -2)
+    x = prim.concat([x, conjugate_pairs(prim.flip(rest, -2))], -2)
     if n1 == 1:
         return transform(x, sign, n, 2, 1)
     n2 = n // n1

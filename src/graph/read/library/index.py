@@ -369,7 +369,7 @@ def kthvalue(x, k, dim=-1, keepdim=False):
     d = dim_of(x, dim)
     values, places = sort(x, dim)
     if x.ndim == 0:
-        return values, places
+        return prim.named('values indices', values, places)
     pair = [prim.slice(y, d, k - 1, k, 1) for y in [values, places]]
     return prim.named('values indices', *[y if keepdim else without(y, [d]) for y in pair])
 
@@ -388,6 +388,8 @@ def median(x, dim=None, keepdim=False):
 def nanmedian(x, dim=None, keepdim=False):
     if dim is None:
         return nanmedian(flatten(x), 0)[0]
+    if x.ndim == 0:
+        return median(x, dim, keepdim)
     d = dim_of(x, dim)
     values, places = sort(x, dim)
     k = prim.maximum(prim.floordiv(sum(x == x, dim, True) - 1, 2), 0)

@@ -129,6 +129,11 @@ def native_dropout(x, p, train):
     return x * keep * (1 / (1 - p)), keep
 
 
+def aten__weight_norm_interface_backward(grad, v, g, norms, dim):
+    dims = [d for d in range(v.ndim) if d != dim]
+    return gradients_of(lambda v, g: v * (g / norm(v, 2, dims, True)), [v, g], grad)
+
+
 def native_dropout_backward(grad, mask, scale): return grad * mask * scale
 def dropout(x, p=0.5, training=True, inplace=False): return native_dropout(x, p, training)[0]
 

@@ -116,6 +116,10 @@ def avg_pool2d(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_in
 def avg_pool3d(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None): return avg_pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
 
 
+def avg_pool2d_backward(grad, x, *how): return gradients_of(lambda x: avg_pool2d(x, *how), [x], grad)[0]
+def avg_pool3d_backward(grad, x, *how): return gradients_of(lambda x: avg_pool3d(x, *how), [x], grad)[0]
+
+
 def lp_pool(x, norm_type, kernel, stride, ceil_mode, dims):
     k = of_dims(kernel, dims)
     w = pool_windows(x, k, k if stride is None else of_dims(stride, dims), [0] * dims, [1] * dims, 0, ceil_mode)
@@ -175,6 +179,12 @@ def max_pool1d_with_indices(x, kernel_size, stride=None, padding=0, dilation=1, 
 
 def aten__adaptive_avg_pool2d(x, output_size): return adaptive_avg_pool(x, output_size, 2)
 def aten__adaptive_avg_pool3d(x, output_size): return adaptive_avg_pool(x, output_size, 3)
+def aten__adaptive_avg_pool2d_backward(grad, x): return gradients_of(lambda x: adaptive_avg_pool(x, grad.shape[-2:], 2), [x], grad)[0]
+def aten__adaptive_avg_pool3d_backward(grad, x): return gradients_of(lambda x: adaptive_avg_pool(x, grad.shape[-3:], 3), [x], grad)[0]
+def aten_adaptive_max_pool2d(x, output_size): return adaptive_max_pool(x, output_size, True, 2)
+def aten_adaptive_max_pool3d(x, output_size): return adaptive_max_pool(x, output_size, True, 3)
+def adaptive_max_pool2d_backward(grad, x, indices): return unpool(grad, indices, list(x.shape[-2:]), True)
+def adaptive_max_pool3d_backward(grad, x, indices): return unpool(grad, indices, list(x.shape[-3:]), True)
 def adaptive_avg_pool1d(x, output_size): return adaptive_avg_pool(x, output_size, 1)
 def adaptive_avg_pool2d(x, output_size): return adaptive_avg_pool(x, output_size, 2)
 def adaptive_avg_pool3d(x, output_size): return adaptive_avg_pool(x, output_size, 3)

@@ -56,6 +56,23 @@ def cdist(a, b, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'):
     return prim.detach(most, sum(prim.where(d == unsqueeze(prim.detach(most), -1), d, 0).to(d.dtype), -1))
 
 
+def aten__cdist_forward(a, b, p, compute_mode):
+    return cdist(a, b, p, ['use_mm_for_euclid_dist_if_necessary', 'use_mm_for_euclid_dist', 'donot_use_mm_for_euclid_dist'][compute_mode or 0])
+
+
+# The gradient by a's rows: 0 where two are the same.
+def aten__cdist_backward(grad, a, b, p, y):
+    x, y = unsqueeze(a, -2) - unsqueeze(b, -3), unsqueeze(y, -1)
+    over = prim.where(y == 0, 1, y)
+    if p == 0:
+        return zeros_like(a)
+    if p == math.inf:
+        slope = prim.where(prim.abs(x) == y, sign(x), 0)
+    else:
+        slope = x / over if p == 2 else sign(x) * prim.pow(prim.abs(x) / over, p - 1)
+    return sum(unsqueeze(grad, -1) * prim.where(y == 0, 0, slope).to(x.dtype), -2)
+
+
 def outer(a, b): return unsqueeze(a, 1) * b
 
 
@@ -76,6 +93,16 @@ def matmul(a, b):
     lead = list(p.shape)
     y = product(prim.expand(a, lead + [m, k]), prim.expand(b, lead + [k, n]))
     return y
+
+
+def aten__trilinear(a, b, c, expand1, expand2, expand3, sumdim, unroll_dim=1):
+    parts = []
+    for x, dims in zip([a, b, c], [expand1, expand2, expand3]):
+        for d in sorted(dims):
+            x = unsqueeze(x, d)
+        parts.append(x)
+    y = parts[0] * parts[1] * parts[2]
+    return sum(y, sumdim) if len(sumdim) else y
 
 
 # Rows belong to groups one after the other; offs says where each group ends.

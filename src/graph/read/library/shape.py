@@ -192,6 +192,9 @@ def flip(x, *dims):
     return x
 
 
+def prims_rev(x, dims): return flip(x, dims)
+
+
 def roll(x, shifts, dims=None):
     if dims is None:
         return prim.reshape(roll(flatten(x), shifts, 0), x.shape)
@@ -434,6 +437,12 @@ def diagonal_elements(x, offset, dim1, dim2):
     return without(prim.slice(prim.reshape(x, lead + [n, n + 1]), -1, 0, 1, 1), [len(lead) + 1])
 
 
+def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
+    y = clone(x)
+    diagonal(y, offset, dim1, dim2).copy_(src)
+    return y
+
+
 def diag(x, diagonal=0): return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_of(x, diagonal)
 def diagonal_of(x, offset): return diagonal_elements(x, offset, 0, 1)
 
@@ -491,6 +500,7 @@ def F_unfold(x, kernel_size, dilation=1, padding=0, stride=1):
     return transpose(prim.reshape(m, [x.shape[0], places[0] * places[1], m.shape[2]]), 1, 2)
 
 
+def aten_unfold(x, dimension, size, step): return tensor_unfold(x, dimension, size, step)
 def tensor_unfold(x, dimension, size, step): return prim.view(x, lambda x: prim.unfold(x, dim_of(x, dimension), size, step, 1), step < size)
 
 
@@ -643,6 +653,14 @@ def grid_corner(x, place):
     index = prim.expand(prim.reshape(flat, [x.shape[0], 1, -1]), [x.shape[0], x.shape[1], count(flat, list(range(1, flat.ndim)))])
     y = prim.reshape(prim.gather(flatten(x, 2), index, 2), list(x.shape[:2]) + list(flat.shape[1:]))
     return prim.where(unsqueeze(inside, 1), y, 0).to(x.dtype)
+
+
+def aten_grid_sampler_2d(x, grid, mode, padding_mode, align_corners):
+    return grid_sample(x, grid, ['bilinear', 'nearest', 'bicubic'][mode], ['zeros', 'border', 'reflection'][padding_mode], align_corners)
+
+
+def aten_grid_sampler_2d_backward(grad, x, grid, mode, padding_mode, align_corners, mask):
+    return gradients_of(lambda x, grid: aten_grid_sampler_2d(x, grid, mode, padding_mode, align_corners), [x, grid], grad)
 
 
 def affine_grid(theta, size, align_corners=False):

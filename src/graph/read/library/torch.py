@@ -65,6 +65,8 @@ def bitwise_and(x, y): return x & y
 def bitwise_or(x, y): return x | y
 def bitwise_xor(x, y): return x ^ y
 def bitwise_not(x): return ~x
+def __lshift__(x, n): return bitwise_left_shift(x, n)
+def __rshift__(x, n): return bitwise_right_shift(x, n)
 def to_bool(x): return prim.convert(x, torch.bool)
 def logical_and(x, y): return to_bool(x) & to_bool(y)
 def logical_or(x, y): return to_bool(x) | to_bool(y)
@@ -76,13 +78,14 @@ def bitwise_right_shift(x, y): return shifted(prim.shr, x, y, True)
 
 # Shifts by less than 0 or by all bits: to the left 0 is left, to the right the sign.
 def shifted(f, x, y, right):
-    n = iinfo(prim.result_type(x, y)).bits
+    t = prim.result_type(x, y)
+    n, signed = iinfo(t).bits, right and iinfo(t).min < 0
     if isinstance(y, int):
         y = n if y < 0 else y
-        return f(x, y) if y < n else f(x, n - 1) if right else full_like(x, 0)
+        return f(x, y) if y < n else f(x, n - 1) if signed else full_like(x, 0)
     inside = (y >= 0) & (y < n)
-    z = f(x, prim.where(inside, y, n - 1 if right else 0).to(y.dtype))
-    return z if right else prim.where(inside, z, 0).to(z.dtype)
+    z = f(x, prim.where(inside, y, n - 1 if signed else 0).to(y.dtype))
+    return z if signed else prim.where(inside, z, 0).to(z.dtype)
 
 
 def isnan(x): return x != x
@@ -94,6 +97,7 @@ def floor_divide(x, y): return prim.floordiv(x, y)
 def multiply(x, y): return x * y
 def subtract(x, y, *, alpha=1): return sub(x, y, alpha=alpha)
 def divide(x, y, *, rounding_mode=None): return div(x, y, rounding_mode=rounding_mode)
+def prims_div(x, y): return div(x, y, rounding_mode=None if prim.is_float(prim.result_type(x, y)) else 'trunc')
 def negative(x): return prim.neg(x)
 def positive(x): return x
 def absolute(x): return prim.abs(x)
@@ -363,6 +367,7 @@ def alias(x): return x
 def detach(x): return prim.share(x)
 def clone(x, *, memory_format=None): return prim.detach(x, x)
 def lift_fresh_copy(x): return clone(x)
+def lift_fresh(x): return x
 def contiguous(x, memory_format=None): return prim.contiguous(x)
 def is_contiguous(x, memory_format=None): return prim.is_contiguous(x)
 def stride(x, dim=None): return prim.strides(x) if dim is None else prim.strides(x)[dim]
@@ -371,6 +376,12 @@ def tensor_cuda(x): return x
 def tensor_cpu(x): return x
 def tensor_requires_grad_(x, requires_grad=True): return prim.requires_grad(x, requires_grad)
 def tensor_retain_grad(x): prim.requires_grad(x, True)
+
+
+# Of ATen's x_backward whose x is known here: the gradient of f(*inputs) by each of the inputs.
+def gradients_of(f, inputs, grad):
+    inputs = [prim.requires_grad(prim.detach(x), True) for x in inputs]
+    return [zeros_like(x) if g is None else g for x, g in zip(inputs, prim.grad(f(*inputs), inputs, grad, False, True))]
 
 
 # ---- creation ----
@@ -385,11 +396,13 @@ def empty(*size, dtype=None, **how): return prim.full(sizes_of(size), 0, or_floa
 def full_like(x, value, *, dtype=None, **how): return prim.full(x.shape, value, x.dtype if dtype is None else dtype)
 def zeros_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
 def ones_like(x, *, dtype=None, **how): return full_like(x, 1, dtype=dtype)
+def empty_strided(size, stride, *, dtype=None, **how): return empty(size, dtype=dtype)
 def empty_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
 def new_ones(x, *size, dtype=None, **how): return prim.full(sizes_of(size), 1, x.dtype if dtype is None else dtype)
 def new_zeros(x, *size, dtype=None, **how): return prim.full(sizes_of(size), 0, x.dtype if dtype is None else dtype)
 def new_full(x, size, value, *, dtype=None, **how): return prim.full(size, value, x.dtype if dtype is None else dtype)
 def new_empty(x, *size, dtype=None, **how): return new_zeros(x, *size, dtype=dtype)
+def new_empty_strided(x, size, stride, *, dtype=None, **how): return new_zeros(x, size, dtype=dtype)
 def scalar_tensor(value, *, dtype=None, **how): return prim.full([], value, or_float(dtype))
 
 
