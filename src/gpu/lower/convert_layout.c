@@ -483,6 +483,5 @@ LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const 
 
 void lower_convert_layout(Lower *l, Op *op) {
   const Value *in = op->in[0], *out = op->out[0];
-  if (lower_staged_read(l, op)) return;
   lower_set(l, out, lower_convert_kind(l, lower_get(l, in), lane_kind_of(in->type), in->layout, out->layout));
 }

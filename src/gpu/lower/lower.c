@@ -1,11 +1,15 @@
 /* lower: from tile IR with layouts to lane IR: which file lowers which operation, and what stands at a kernel's
  * beginning. values.c says what a tile value becomes; walk.c goes through the operations.
  */
-#include "gpu/lower/lower.h"
+#include "gpu/lower/move.h"
 
 /* ---- operations ---------------------------------------------------------------------------------------------------- */
 
 static void lower_hint(Lower *l, Op *op) { lower_set(l, op->out[0], lower_get(l, op->in[0])); }
+
+static void lower_conversion(Lower *l, Op *op) {
+  if (!lower_staged_read(l, op)) lower_convert_layout(l, op);
+}
 
 static const LowerFn table[OP_COUNT] = {
     [OP_CONST] = lower_shape,
@@ -22,7 +26,7 @@ static const LowerFn table[OP_COUNT] = {
     [OP_SPLIT] = lower_shape,
     [OP_CAT] = lower_shape,
     [OP_GATHER] = lower_gather,
-    [OP_CONVERT_LAYOUT] = lower_convert_layout,
+    [OP_CONVERT_LAYOUT] = lower_conversion,
     [OP_ADD] = lower_element_op,
     [OP_SUB] = lower_element_op,
     [OP_MUL] = lower_element_op,

@@ -229,6 +229,20 @@ static Object *display(Reader *r, Scope *sc, const NodeList *elts, ObjectKind ki
   return out;
 }
 
+static Object *dict_display(Reader *r, Scope *sc, Node *n) {
+  Object *d = object_new(r, O_DICT);
+  for (int i = 0; i < n->Dict.values.n; i++) {
+    Object *v = eval(r, sc, n->Dict.values.at[i]);
+    if (n->Dict.keys.at[i]) {
+      dict_put(r, d, eval(r, sc, n->Dict.keys.at[i]), v);
+      continue;
+    }
+    if (v->kind != O_DICT) read_fail(r, n->span, "** of %s", object_describe(r, v));
+    for (int k = 0; k < v->dict.n; k++) dict_put(r, d, v->dict.keys[k], v->dict.values[k]);
+  }
+  return d;
+}
+
 static Object *evaluate(Reader *r, Scope *sc, Node *n) {
   switch (n->kind) {
     case NODE_NAME: return lookup(r, sc, n);
@@ -275,19 +289,7 @@ static Object *evaluate(Reader *r, Scope *sc, Node *n) {
       Object *items = display(r, sc, &n->Set.elts, O_LIST);
       return call_values(r, n->span, builtin_name(r, "set"), 1, &items);
     }
-    case NODE_DICT: {
-      Object *d = object_new(r, O_DICT);
-      for (int i = 0; i < n->Dict.values.n; i++) {
-        Object *v = eval(r, sc, n->Dict.values.at[i]);
-        if (n->Dict.keys.at[i]) {
-          dict_put(r, d, eval(r, sc, n->Dict.keys.at[i]), v);
-          continue;
-        }
-        if (v->kind != O_DICT) read_fail(r, n->span, "** of %s", object_describe(r, v));
-        for (int k = 0; k < v->dict.n; k++) dict_put(r, d, v->dict.keys[k], v->dict.values[k]);
-      }
-      return d;
-    }
+    case NODE_DICT: return dict_display(r, sc, n);
     case NODE_IF_EXP: {
       bool yes = object_truth(r, n->span, eval(r, sc, n->IfExp.test));
       return eval(r, sc, yes ? n->IfExp.body : n->IfExp.orelse);
