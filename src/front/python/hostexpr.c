@@ -324,6 +324,7 @@ static Py *slice(Front *fr, HostScope *sc, Node *n) {
 
 /* The scopes that a nested function sees: it shares their names, so that it sees what they are bound to later. */
 static HostScope *closure_of(Front *fr, HostScope *sc) {
+  stack_guard();
   HostScope *copy = arena_copy(fr->cx->arena, sc, sizeof *sc);
   if (sc->up) copy->up = closure_of(fr, sc->up);
   return copy;

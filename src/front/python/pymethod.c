@@ -303,7 +303,7 @@ static const Method str_rows[] = {
     {"isdigit", str_isdigit, 0, false, true},
     {"removeprefix", str_removeprefix, 1},
     {"removesuffix", str_removesuffix, 1},
-    {"zfill", str_zfill, 1, false, true},
+    {"zfill", str_zfill, 1},
     {"format", str_format, MANY, true},
     {NULL, NULL},
 };

@@ -137,6 +137,7 @@ Py *py_unknown(Front *fr, const char *format, ...) {
 }
 
 void py_spoil(Front *fr, Py *x, const char *why) {
+  stack_guard();
   if (x->kind == PY_DICT) py_dict_changes(fr, x);
   if (x->kind == PY_DICT || (x->kind == PY_TUPLE && x->tuple.is_list)) *x = *py_unknown(fr, "%s", why);
 }

@@ -27,6 +27,7 @@ static bool is_between(const Op *op) {
 
 /* Whether the same is computed: by one operation, or by two alike, a few operations deep. */
 static bool is_same(const Value *a, const Value *b, int depth) {
+  stack_guard();
   if (a == b) return true;
   const Op *x = a->def, *y = b->def;
   if (!x || !y || !depth || x->code != y->code || x->in_count != y->in_count || x->body[0] || a->type != b->type ||

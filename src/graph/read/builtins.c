@@ -579,6 +579,7 @@ bool has_method(const Object *x, const char *name) {
 }
 
 static Object *list_method(Reader *r, Object *x, const char *f, const Args *a) {
+  stack_guard();
   int n = x->list.n;
   if (!strcmp(f, "append") && a->n == 1) {
     object_append(r, x, a->at[0]);
