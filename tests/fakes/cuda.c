@@ -684,6 +684,12 @@ API int cuStreamWaitEvent(void *s, void *e, unsigned flags) {
   fake.last_stream = s;
   LEAVE(0);
 }
+API int cuStreamQuery(void *s) {
+  ENTER(IN_CONTEXT);
+  if (fake.capturing && fake.capturing == s) LEAVE((fake.forbidden_in_capture++, 900));
+  fake.stream_queries++;
+  LEAVE(fake.stream_busy ? 600 : 0);
+}
 API int cuStreamIsCapturing(void *s, int *out) {
   ENTER(IN_CONTEXT);
   *out = fake.capturing && fake.capturing == s;

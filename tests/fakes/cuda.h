@@ -65,6 +65,8 @@ typedef struct FakeCuda {
   int captured;                            /* launches in it */
   int capture_params;                      /* parameters of each kernel in a graph */
   int graphs, graph_execs, graph_launches; /* alive, alive, calls */
+  bool stream_busy;                        /* cuStreamQuery says that there is work left */
+  int stream_queries;                      /* calls of it */
   int maps_encoded;
   int pools, pool_allocations; /* alive */
   int pool_taken;              /* allocations from pools, ever */

@@ -103,6 +103,7 @@ typedef struct CuLaunchConfig { /* CUlaunchConfig */
   X(stream_destroy, "cuStreamDestroy_v2", 1, (CuStream s)) \
   X(stream_synchronize, "cuStreamSynchronize", 1, (CuStream s)) \
   X(stream_wait, "cuStreamWaitEvent", 1, (CuStream s, CuEvent e, unsigned flags)) \
+  X(stream_query, "cuStreamQuery", 0, (CuStream s)) \
   X(stream_capturing, "cuStreamIsCapturing", 1, (CuStream s, int *status)) \
   X(capture_info, "cuStreamGetCaptureInfo_v2", 0, \
     (CuStream s, int *status, uint64_t *id, CuGraph *graph, const CuGraphNode **after, size_t *after_count)) \
@@ -188,6 +189,7 @@ enum { /* CUresult */
        CU_PTX_TOO_NEW = 222,
        CU_JIT_DISABLED = 223,
        CU_NOT_FOUND = 500,
+       CU_NOT_READY = 600,
        CU_ILLEGAL_ADDRESS = 700,
        CU_OUT_OF_RESOURCES = 701,
        CU_LAUNCH_TIMEOUT = 702,

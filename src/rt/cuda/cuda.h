@@ -33,7 +33,9 @@ typedef struct CudaReplay {
   atomic_uintptr_t key; /* the stream's handle and one; 0: of none */
   CuGraph graph;
   CuGraphNode node;
-  CuGraphExec exec; /* NULL: not made yet */
+  CuGraphExec exec;  /* NULL: not made yet */
+  unsigned launches; /* since it was adopted */
+  bool waits;        /* the stream had work left when it was last asked */
 } CudaReplay;
 
 /* The tensor maps that were made of these arguments (cuda/maps.c). */

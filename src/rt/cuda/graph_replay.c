@@ -1,12 +1,14 @@
 /* A kernel that is launched over and over on a stream.
  *
  * A launch costs what the driver takes: 2.8 to 3.6 us of the host's time for cuLaunchKernel. A CUDA graph that holds
- * one kernel takes 1.2 us to launch, and 0.1 us to be given other arguments and another grid before; the GPU runs it as
- * soon (H200, driver 580; bench/results/h200.md). So such a kernel gets a graph of its own:
+ * one kernel takes 1.2 us to launch, and 0.1 us to be given other arguments and another grid before; but of what is
+ * queued the GPU runs it 0.4 to 1.1 us later (H200, driver 580; bench/results/h200.md). So such a kernel gets a graph
+ * of its own, for where the GPU waits for the host:
  *
  *     launches 1 to 32 on a stream   cuLaunchKernel
  *     launch 33                      the graph is made, in 10 to 120 us
  *     from then on                   cuStreamIsCapturing, cuGraphExecKernelNodeSetParams, cuGraphLaunch
+ *     every 16th of them             cuStreamQuery: while the stream has work left, cuLaunchKernel until the next
  *
  * Who launches sees no difference. A graph's launch waits for the one before of the same graph, which in a stream it
  * does anyway; so each stream has one of its own, for the few streams a kernel is used on. When there are more, one
@@ -22,7 +24,7 @@
 #include "rt/hooks.h"
 #include "rt/cuda/cuda.h"
 
-enum { REPLAY_AT = 33 };
+enum { REPLAY_AT = 33, ASK_EVERY = 16 };
 
 bool cuda_replays_work(const CudaApi *api) {
   const char *wanted = environment_get("NEREID_CUDA_REPEAT"), *injected = environment_get("CUDA_INJECTION64_PATH");
@@ -58,6 +60,7 @@ static CudaReplay *adopt(CudaKernel *k, uintptr_t key) {
   CudaReplay *p = &k->replays[n / REPLAY_AT % CUDA_REPLAYS];
   if (!take(p)) return NULL;
   atomic_store_explicit(&p->key, key, memory_order_relaxed);
+  p->launches = 0;
   return p;
 }
 
@@ -78,6 +81,18 @@ static bool make(Cuda *c, CudaReplay *p, const CuKernelNode *launch) {
   return ok;
 }
 
+/* True while the host is ahead of the stream: what a launch costs the host is hidden then, what it costs the GPU is
+ * not.
+ */
+static bool stream_waits(Cuda *c, CudaReplay *p, CuStream stream) {
+  if (c->api.stream_query && p->launches++ % ASK_EVERY == 0) {
+    CudaRelaxed was = cuda_relax(c);
+    p->waits = c->api.stream_query(stream) == CU_NOT_READY;
+    cuda_restrict(c, was);
+  }
+  return p->waits;
+}
+
 bool cuda_replay_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result) {
   if (!c->replays_work || prof_on() || stream == CU_STREAM_PER_THREAD ||
       atomic_load_explicit(&k->no_replays, memory_order_relaxed))
@@ -92,6 +107,7 @@ bool cuda_replay_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuSt
     atomic_store(&k->no_replays, true);
     ready = false;
   }
+  if (ready && stream_waits(c, p, stream)) ready = false;
   if (ready) {
     *result = c->api.graph_set_kernel(p->exec, p->node, launch);
     if (!*result) *result = c->api.graph_launch(p->exec, stream);

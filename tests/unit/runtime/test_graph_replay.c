@@ -5,7 +5,7 @@
 
 #include "test_cuda_kit.h"
 
-enum { PLAIN = 32 }; /* launches before a stream's kernel gets its graph */
+enum { PLAIN = 32, ASKED = 16 }; /* launches before a stream's kernel gets its graph; until the stream is asked again */
 
 typedef struct Run {
   nereid_function *fn;
@@ -58,11 +58,25 @@ static void test_arguments_and_grids(void **state) {
   assert_int_equal(launches(f, r.fn, r.s, 100), 100);
   assert_int_equal(fake->graph_execs, 1);
   int before = fake->calls; /* which context is current, whether the stream captures, the arguments, the launch */
-  for (int i = 0; i < 10; i++) assert_ok(nereid_run(r.fn, r.s, one, f->add, 4, &error));
-  assert_int_equal(fake->calls - before, 4 * 10);
+  for (int i = 0; i < ASKED; i++) assert_ok(nereid_run(r.fn, r.s, one, f->add, 4, &error));
+  assert_int_equal(fake->calls - before, 4 * ASKED + 3); /* whether it has work left, and the capture's mode, twice */
   assert_int_equal(launches(f, r.fn, NULL, PLAIN + 10), 10); /* the default stream has its own */
   assert_int_equal(fake->graph_execs, 2);
   assert_int_equal(fake->forbidden_in_capture, 0);
+  end(&r);
+}
+
+/* Behind work that a stream has left a kernel is launched plainly, which the GPU runs sooner. */
+static void test_stream_with_work(void **state) {
+  Fixture *f = *state;
+  Run r = begin(f);
+  assert_int_equal(launches(f, r.fn, r.s, PLAIN + ASKED), ASKED);
+  int queries = fake->stream_queries;
+  fake->stream_busy = true;
+  assert_int_equal(launches(f, r.fn, r.s, 5 * ASKED), 0);
+  fake->stream_busy = false;
+  assert_int_equal(launches(f, r.fn, r.s, 3 * ASKED), 3 * ASKED);
+  assert_int_equal(fake->stream_queries - queries, 8);
   end(&r);
 }
 
@@ -207,9 +221,8 @@ static void test_threads(void **state) {
 
 static int run(void) {
   const struct CMUnitTest tests[] = {
-      OPEN(test_arguments_and_grids), OPEN(test_streams),  OPEN(test_capture),
-      OPEN(test_no_graphs),           OPEN(test_failures), OPEN(test_threads),
-      ALONE(test_switched_off),
+      OPEN(test_arguments_and_grids), OPEN(test_stream_with_work), OPEN(test_streams), OPEN(test_capture),
+      OPEN(test_no_graphs),           OPEN(test_failures),         OPEN(test_threads), ALONE(test_switched_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
