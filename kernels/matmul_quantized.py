@@ -6,10 +6,11 @@ import triton.language as tl
 @triton.jit
 def matmul_fp8_rows(a_ptr, b_ptr, c_ptr, a_scale_ptr, b_scale_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                     stride_cm, stride_cn, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-                    GROUP_M: tl.constexpr):
+                    GROUP_M: tl.constexpr, IMPRECISE: tl.constexpr = None):
     """C = (a_scale[:, None] * A) @ (B * b_scale[None, :]): a scale for each row of A (quantize.py) and column of B.
 
-    A: fp8[M, K], B: fp8[K, N], C: [M, N] with any strides (elements), scales f32, accumulated in fp32.
+    A: fp8[M, K], B: fp8[K, N], C: [M, N] with any strides (elements), scales f32, accumulated in fp32. Hopper's tensor
+    cores keep 14 bits of a sum of fp8 products; IMPRECISE: so many terms they may add up before f32 does.
     Grid: (cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N),).
     """
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
@@ -24,7 +25,7 @@ def matmul_fp8_rows(a_ptr, b_ptr, c_ptr, a_scale_ptr, b_scale_ptr, M, N, K, stri
     for start in range(0, K, BLOCK_K):
         a = tl.load(a_ptrs, mask=(m[:, None] < M) & (k[None, :] < K - start), other=0.0)
         b = tl.load(b_ptrs, mask=(k[:, None] < K - start) & (n[None, :] < N), other=0.0)
-        acc = tl.dot(a, b, acc)
+        acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
         a_ptrs += BLOCK_K * stride_ak
         b_ptrs += BLOCK_K * stride_bk
     a_scale = tl.load(a_scale_ptr + m, mask=m < M, other=0.0)

@@ -78,6 +78,7 @@ static const struct {
              SLOT("volatile", is_volatile),
              SLOT("scope", scope),
              SLOT("own", own),
+             SLOT("imprecise", imprecise),
              SLOT("cluster", cluster),
              SLOT("parts", parts),
              SLOT("flags", flags)};

@@ -207,7 +207,7 @@ struct Op {
         int64_t end, evict, sem, async, reverse, pack, inner, unroll, bitonic;
       };
       union {
-        int64_t is_volatile, scope, own, flags;
+        int64_t is_volatile, scope, own, flags, imprecise;
       };
       union {
         int64_t cluster, parts;

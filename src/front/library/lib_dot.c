@@ -133,8 +133,8 @@ static Py *call_dot(Front *fr, const Builtin *b, Span at, Py **args) {
                    : "make it with tl.zeros of that shape and type",
                "expected accumulator dtype %s, got %s", type_text(fr, out_type),
                type_text(fr, type_elem(fr->cx, acc->type)));
-  if (!lib_none(args[5]) && lib_small_int(fr, at, b, "max_num_imprecise_acc", args[5]) > a[rank - 1] &&
-      dtype_is_fp8(x->type->dtype))
+  int64_t imprecise = lib_none(args[5]) ? 0 : lib_small_int(fr, at, b, "max_num_imprecise_acc", args[5]);
+  if (imprecise > a[rank - 1] && dtype_is_fp8(x->type->dtype))
     lib_refuse(fr, at, NULL, "max_num_imprecise_acc (%s) must be <= K (%d)", py_describe(fr, args[5]), a[rank - 1]);
   Value *float_acc = NULL; /* int8 into floats: the product is added to them */
   if (acc && elem->dtype == DT_I32 && !acc->type->ptr && dtype_is_float(acc->type->dtype) &&
@@ -151,6 +151,7 @@ static Py *call_dot(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *r = rank <= 3
                  ? build_dot(&fr->b, x, y, acc, precision)
                  : build_dot(&fr->b, flatten_batch(fr, x), flatten_batch(fr, y), flatten_batch(fr, acc), precision);
+  if (dtype_is_fp8(x->type->dtype) && !lib_none(args[5])) r->def->imprecise = imprecise > 0 ? imprecise : 1;
   if (rank > 3) r = build_reshape(&fr->b, r, rank, shape);
   if (float_acc) r = build_binary(&fr->b, OP_ADD, float_acc, build_convert(&fr->b, r, float_acc->type->dtype));
   return py_tensor(fr, r);
@@ -243,7 +244,9 @@ static const char DOT[] = "Linear algebra";
 const Builtin lib_dot_table[] = {
     {"tl", "dot",
      "input, other, acc=None, input_precision=None, allow_tf32=None, max_num_imprecise_acc=None, out_dtype=None",
-     call_dot, DOT, 0, "`input_precision` counts on GPUs; elsewhere f32 is computed in f32"},
+     call_dot, DOT, 0,
+     "`input_precision` counts on GPUs; elsewhere f32 is computed in f32; `max_num_imprecise_acc`: of fp8, so many k's "
+     "are summed with 14 bits (sm_90a); elsewhere sums are f32"},
     {"tl", "dot_scaled",
      "lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, fast_math=False, lhs_k_pack=True, "
      "rhs_k_pack=True, out_dtype=None",

@@ -143,7 +143,9 @@ static Dot dot_make(Lower *l, const Op *op) {
   bool whole = lower_ring_read(op->in[0]) || lower_ring_read(op->in[1]);
   d.crowded =
       d.wgmma && !d.split && d.n + l->target->budgets->beside_instruction > gpu_thread_registers(l->f->num_warps);
-  d.pending = op->async && d.wgmma && !d.split && !d.crowded;
+  if (d.wgmma && d.pack == 2 && dtype_is_float(sum) && op->imprecise)
+    d.promoted = op->imprecise >> d.tile_bits ? (int)(op->imprecise >> d.tile_bits) : 1;
+  d.pending = op->async && d.wgmma && !d.split && !d.crowded && !d.promoted;
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
   while (!whole && d.chunk_bits > (d.mma ? d.tile_bits : 0) &&
          lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit)

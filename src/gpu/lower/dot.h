@@ -37,6 +37,7 @@ typedef struct Dot {
   int chunk_bits;  /* log2 of the k's that lie in shared memory at a time */
   LaneValue **acc; /* f32, f64 or integers */
   bool pending;    /* the accumulators may be in flight: whoever takes them waits */
+  int promoted;    /* by warpgroups, of fp8: after so many steps of k the hardware's sums are added to acc; 0: never */
   bool crowded;    /* by warpgroups: a thread has no registers for all sums at a time */
   bool split;      /* by warpgroups in three products of tf32 (lower/wgmma.c): threads hold a */
   Place rest;      /* of those: where x's second pieces lie; their first are x as it lies, cut off by the hardware */

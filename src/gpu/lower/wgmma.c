@@ -132,6 +132,7 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
   int registers = gpu_thread_registers(l->out->num_warps) - l->target->budgets->beside_instruction;
   m->row = d->a.loaded ? 1u << d->shape.n : 8u << d->shape.n;
   m->column_bits = 3;
+  if (d->promoted) registers -= d->n; /* which stay where they are */
   if (d->split) registers = registers_of_sums(l, d);
   while (m->column_bits < d->shape.n && m->column_bits < MOST_COLUMNS && 1 << m->column_bits <= registers &&
          layout_find_register(acc, 1u << m->column_bits) >= 0)
@@ -141,12 +142,13 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
     if (v & ~inside) m->block[m->block_bits++] = i;
   }
   m->steps = 1 << (d->chunk_bits - d->tile_bits);
+  while (d->promoted && m->steps > d->promoted) m->steps /= 2;
   if (!d->a.loaded || d->split) return;
   /* two groups at least: a loop's next iteration must not load what products in flight read */
   int sums = d->crowded ? (1 << m->column_bits) / 2 : d->n;
   int words = (gpu_thread_registers(l->f->num_warps) - sums - l->target->budgets->beside_words) / 2;
-  do m->steps /= 2;
-  while (m->steps > 1 && WORDS * m->steps << (d->crowded ? 0 : m->block_bits) > words);
+  if (m->steps > 1) m->steps /= 2;
+  while (m->steps > 1 && WORDS * m->steps << (d->crowded ? 0 : m->block_bits) > words) m->steps /= 2;
 }
 
 /* Where the words of a k for the rows from this line on lie. */
@@ -379,6 +381,24 @@ static void multiply_by_blocks(Lower *l, Dot *d, int part, int steps) {
   }
 }
 
+/* The hardware keeps 13 bits below the first of an fp8 product's sum, and cuts off what is less: errors grow with the
+ * number of steps, to 2^-7 of the largest of a row for 8192 k's. So after a group of steps the sums of a block are
+ * added to those that threads keep in f32 (max_num_imprecise_acc). */
+static void multiply_promoted(Lower *l, Dot *d, int part, int steps) {
+  const Wgmma *m = d->own;
+  LaneValue **acc = d->acc;
+  d->acc = lower_array(l, d->n);
+  for (int from = 0; from < steps; from += m->steps) {
+    LaneValue **words = words_from(l, d, part, from);
+    for (int i = 0; i < d->n; i++) d->acc[i] = lane_f32(&l->b, 0);
+    for (int i = 0; i < 1 << m->block_bits; i++) {
+      multiply(l, d, &m->x, (Part){from, m->steps, i, 1}, words);
+      add_block(l, d, i, acc);
+    }
+  }
+  d->acc = acc;
+}
+
 static void multiply_all(Lower *l, Dot *d, int part, int steps) {
   const Wgmma *m = d->own;
   for (int from = 0; from < steps; from += m->steps) {
@@ -396,7 +416,7 @@ void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
     multiply_pieces(l, d, part);
     return;
   }
-  (d->crowded ? multiply_by_blocks : multiply_all)(l, d, part, steps);
+  (d->promoted ? multiply_promoted : d->crowded ? multiply_by_blocks : multiply_all)(l, d, part, steps);
   for (int k = 0; k < 2; k++) {
     const DotOperand *o = k ? &d->x : &d->a;
     if (o->in_registers || o->loaded) continue;

@@ -221,8 +221,9 @@ static inline void dot_run(DotCase *c, const char *what) {
 /* ---- what a kernel is made of ------------------------------------------------------------------------------------ */
 
 typedef struct DotCount {
-  int wgmma, tmem, from_registers, mma, copies[17], tensors, waits, products_at_once,
-      sums; /* copies: by bytes; at_once: most pending groups; sums: most registers of a wgmma's accumulator */
+  int wgmma, tmem, from_registers, from_zero, mma, copies[17], tensors, waits, products_at_once,
+      sums; /* from_zero: wgmmas that add to nothing; copies: by bytes; at_once: most pending groups; sums: most
+             * registers of a wgmma's accumulator */
 } DotCount;
 
 static inline void dot_count_op(LaneOp *op, void *arg) {
@@ -230,6 +231,7 @@ static inline void dot_count_op(LaneOp *op, void *arg) {
   switch (op->code) {
     case LANE_WGMMA:
       n->wgmma++, n->from_registers += lane_wgmma_inputs(op) == 5;
+      n->from_zero += op->in_count == lane_wgmma_inputs(op);
       if (op->out_count > n->sums) n->sums = op->out_count;
       break;
     case LANE_MMA: n->mma++; break;

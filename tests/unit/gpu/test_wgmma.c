@@ -171,6 +171,46 @@ static void sums_that_registers_hold(void **state) {
   }
 }
 
+/* max_num_imprecise_acc: of fp8, sums of so many k's at most stay in the tensor core, which keeps 14 bits of them; the
+ * others are added in f32. 0: of one instruction's 32. None: the loop's sums stay there. */
+static void promoted_sums(void **state) {
+  static const char text[] =
+      HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, R, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,\n"
+           "      IMPRECISE: tl.constexpr, HELD: tl.constexpr):\n"
+           "    m = tl.arange(0, M)\n    n = tl.arange(0, N)\n    acc = tl.zeros([M, N], tl.float32)\n"
+           "    for i in range(R):\n"
+           "        k = i * K + tl.arange(0, K)\n"
+           "        a = tl.load(a_ptr + m[:, None] * (R * K) + k[None, :])\n"
+           "        if HELD:\n"
+           "            a = (a.to(tl.float16) * 1).to(a.dtype)\n"
+           "        b = tl.load(b_ptr + k[:, None] + n[None, :] * (R * K))\n"
+           "        if IMPRECISE == -1:\n"
+           "            acc = tl.dot(a, b, acc)\n"
+           "        else:\n"
+           "            acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)\n"
+           "    tl.store(out_ptr + m[:, None] * N + n[None, :], acc)\n";
+  /* k's at a time, and groups of an iteration of 128 */
+  static const int limits[][2] = {{-1, 0}, {0, 4}, {32, 4}, {64, 2}, {100, 2}, {128, 1}};
+  for (size_t i = 0; i < 4 * sizeof limits / sizeof *limits; i++) {
+    const int *limit = limits[i / 4], n = i & 1 ? 64 : 32, r = 3, k = 128 * r;
+    Dtype type = i & 1 ? DT_F8E5 : DT_F8E4NV;
+    DotCase c = dot_case(text, "sm_90a", 4, 3);
+    DotArg *a = dot_array(&c, type, 64 * k), *b = dot_array(&c, type, n * k), *out = dot_array(&c, DT_F32, 64 * n);
+    dot_int(&c, r), dot_const(&c, 64), dot_const(&c, n), dot_const(&c, 128), dot_const(&c, limit[0]);
+    dot_const(&c, i >> 1 & 1);
+    dot_run(&c, "promoted sums");
+    DotCount count = dot_count(&c);
+    if (!count.wgmma || count.from_zero * 4 != limit[1] * count.wgmma)
+      fail_msg("%d k's at a time: %d of %d products add to nothing", limit[0], count.from_zero, count.wgmma);
+    for (int j = 0; j < 64 * n; j++) {
+      double want = 0;
+      for (int t = 0; t < k; t++) want += a->values[j / n * k + t] * b->values[j % n * k + t];
+      if (out->values[j] != want) fail_msg("[%d] is %g, not %g", j, out->values[j], want);
+    }
+    dot_free(&c);
+  }
+}
+
 typedef struct Order {
   const LaneValue *sum; /* the first that the last product has left */
   int products, begun;  /* begun: those that add to others */
@@ -355,6 +395,7 @@ int main(void) {
       cmocka_unit_test(turned_operands),
       cmocka_unit_test(every_way),
       cmocka_unit_test(small_products),
+      cmocka_unit_test(promoted_sums),
       cmocka_unit_test(sums_that_registers_hold),
       cmocka_unit_test(sums_that_registers_do_not_hold),
       cmocka_unit_test(results_of_f16),
