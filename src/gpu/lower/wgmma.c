@@ -132,7 +132,8 @@ void lower_wgmma_begin(Lower *l, Dot *d) {
   int registers = gpu_thread_registers(l->out->num_warps) - l->target->budgets->beside_instruction;
   m->row = d->a.loaded ? 1u << d->shape.n : 8u << d->shape.n;
   m->column_bits = 3;
-  if (d->promoted) registers -= d->n; /* which stay where they are */
+  if (d->promoted) /* acc stays where it is */
+    registers = gpu_thread_registers(l->f->num_warps) - l->target->budgets->beside_instruction - d->n;
   if (d->split) registers = registers_of_sums(l, d);
   while (m->column_bits < d->shape.n && m->column_bits < MOST_COLUMNS && 1 << m->column_bits <= registers &&
          layout_find_register(acc, 1u << m->column_bits) >= 0)
