@@ -116,7 +116,7 @@ const Verb verb_inspect = {"inspect",
                            "  --json          one object: the report, or the stage's text under `text`\n"
                            "  --multiprocessors N  of the report's GPU; else those of a typical one (--target cuda:0: of the one that is there)\n"
                            "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
-                           "  --dump-after P  the IR after pass P: fold_dot_sum drop_dims fold cse licm canonical_loops dce axis_info drop_hints; for a GPU prefetch regions layout\n"
+                           "  --dump-after P  the IR after pass P: fold_dot_sum drop_dims fold cse licm nest_loops canonical_loops dce axis_info drop_hints; for a GPU prefetch regions layout\n"
                            "                  lower carry wide lane-dce shared barriers; or all\n"
                            "  --instrument        the kernel as nereid prof --instrument instruments it\n"
                            "  ARG=SPEC as for nereid run; arrays give type, shape and alignment; a report goes by the values of integers, no others are\n"

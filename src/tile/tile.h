@@ -390,6 +390,7 @@ void tile_cse(Func *f);          /* pure ops; loads are left alone */
 void tile_dce(Func *f);
 void tile_spread_hints(Func *f); /* before tile_dce, which drops hints whose results nobody takes */
 void tile_licm(Func *f);         /* pure ops out of loops */
+void tile_nest_loops(Func *f);   /* loops over all steps of all tiles are two */
 /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
 void tile_canonical_loops(Func *f);
 void tile_axis_info(Func *f); /* fills Value.axis */

@@ -77,3 +77,27 @@ def operators_by_name(x, out, s, N: tl.constexpr):
     wrong |= (a.__eq__(s) != (a == s)) | (a.__req__(s) != (s == a)) | (a.__ne__(s) != (a != s)) | (a.__rne__(s) != (s != a))
     wrong |= (a > s).__not__() != (a <= s)
     tl.store(out + i, wrong.to(tl.int32))
+
+
+@triton.jit
+def rows_by_steps(x, out, log, total, last, COLUMNS: tl.constexpr, B: tl.constexpr):
+    """One loop over the steps of rows: steps 0 to `last`, then the next row; each row's sum is stored at its end."""
+    step = -1
+    row = -1
+    acc = tl.zeros([B], tl.float32)
+    ends = 0
+    begun = tl.zeros([B], tl.float32)
+    for _ in range(0, total):
+        step = tl.where(step == last, 0, step + 1)
+        if step == 0:
+            row += 1
+            tl.store(log + row, row + 100)
+            begun = tl.load(x + row * COLUMNS + tl.arange(0, B))
+        acc += tl.load(x + row * COLUMNS + (step % 4) * B + tl.arange(0, B)) * (step + 1)
+        if step == last:
+            tl.store(out + row, tl.sum(acc + begun * step))
+            ends += 1
+            acc = tl.zeros([B], tl.float32)
+    tl.store(out + 60, tl.sum(acc))
+    tl.store(out + 61, ends)
+    tl.store(out + 62, row)

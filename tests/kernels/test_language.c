@@ -142,6 +142,42 @@ static void tensors_of_no_elements(void **s) {
   on_every_device(tail_on);
 }
 
+/* Steps of rows that come out even, that end in the middle of a row, of one step, that are never over, and none. */
+static void steps_on(const char *device) {
+  static const int cases[][2] = {{8, 3}, {10, 3}, {7, -1}, {5, -3}, {5, 100}, {5, 4}, {6, 0}, {0, 3}, {-2, 3}};
+  enum { COLUMNS = 64, B = 16, ROWS = 8, ENDS = 64 };
+  Tensor x = tensor_full(NEREID_F32, ROWS * COLUMNS, 0);
+  for (int i = 0; i < ROWS * COLUMNS; i++) tensor_set(&x, i, i * 7 % 32 - 9);
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    int total = cases[k][0], last = cases[k][1], step = -1, row = -1, ends = 0;
+    Tensor out = tensor_full(NEREID_F32, ENDS, 0), log = tensor_full(NEREID_I32, ROWS, 0);
+    double want[ENDS] = {0}, rows[ROWS] = {0}, bound[ENDS] = {0}, sum = 0;
+    for (int n = 0; n < total; n++) {
+      step = step == last ? 0 : step + 1;
+      if (step == 0) row++, rows[row] = row + 100;
+      double begun = 0;
+      for (int i = 0; i < B; i++) {
+        sum += x.values[row * COLUMNS + step % 4 * B + i] * (step + 1);
+        begun += x.values[row * COLUMNS + i] * step;
+      }
+      if (step == last) want[row] = sum + begun, sum = 0, ends++;
+    }
+    want[60] = sum, want[61] = ends, want[62] = row;
+    Call c = {0};
+    arg_tensor(&c, &x), arg_tensor(&c, &out), arg_tensor(&c, &log), arg_int(&c, total), arg_int(&c, last);
+    arg_const(&c, "COLUMNS", COLUMNS), arg_const(&c, "B", B);
+    launch(device, FILE_NAME, "rows_by_steps", &c, 1, 1);
+    check_close("sums of rows", &out, want, bound, ENDS);
+    check_close("rows begun", &log, rows, bound, ROWS);
+    tensor_free(&out), tensor_free(&log);
+  }
+  tensor_free(&x);
+}
+static void rows_and_steps_in_one_loop(void **s) {
+  (void)s;
+  on_every_device(steps_on);
+}
+
 static int close_devices(void **s) {
   (void)s;
   test_devices_close();
@@ -157,6 +193,7 @@ int main(void) {
       cmocka_unit_test(pointers_after_an_early_return),
       cmocka_unit_test(operators_that_are_methods),
       cmocka_unit_test(tensors_of_no_elements),
+      cmocka_unit_test(rows_and_steps_in_one_loop),
   };
   return cmocka_run_group_tests(tests, NULL, close_devices);
 }

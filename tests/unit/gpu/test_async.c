@@ -450,6 +450,52 @@ static void a_mask_that_loads_and_stores_share(void **state) {
   }
 }
 
+/* One loop over all steps of all tiles: addresses come out of a branch where a tile begins, and are computed ahead with
+ * it. Rows of a and b lie by k. */
+static void a_loop_over_tiles_and_steps(void **state) {
+  static const char text[] =
+      HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, M, N, K, S: tl.constexpr, PROGRAMS: tl.constexpr):\n"
+           "    across = tl.cdiv(N, S)\n    steps = tl.cdiv(K, 32)\n    tiles = tl.cdiv(M, S) * across\n"
+           "    mine = (tiles - tl.program_id(0) + PROGRAMS - 1) // PROGRAMS\n"
+           "    tile = tl.program_id(0) - PROGRAMS\n    step = -1\n"
+           "    row = tl.arange(0, S)\n    column = tl.arange(0, S)\n    acc = tl.zeros([S, S], tl.float32)\n"
+           "    for _ in range(steps * mine):\n"
+           "        step = tl.where(step == steps - 1, 0, step + 1)\n"
+           "        if step == 0:\n            tile += PROGRAMS\n"
+           "            row = tile // across * S + tl.arange(0, S)\n"
+           "            column = tile % across * S + tl.arange(0, S)\n"
+           "            if tile > 3:\n                row = tl.where(row < M, row, 0)\n"
+           "            else:\n                row = tl.minimum(row, M - 1)\n"
+           "            column = tl.where(column < N, column, 0)\n"
+           "        k = step * 32 + tl.arange(0, 32)\n"
+           "        a = tl.load(a_ptr + row[:, None] * K + k[None, :], mask=k[None, :] < K, other=0.0)\n"
+           "        b = tl.load(b_ptr + k[:, None] + column[None, :] * K, mask=k[:, None] < K, other=0.0)\n"
+           "        acc = tl.dot(a, b, acc)\n"
+           "        if step == steps - 1:\n"
+           "            m = tile // across * S + tl.arange(0, S)[:, None]\n"
+           "            n = tile % across * S + tl.arange(0, S)[None, :]\n"
+           "            tl.store(out_ptr + m * N + n, acc, mask=(m < M) & (n < N))\n"
+           "            acc = tl.zeros([S, S], tl.float32)\n";
+  enum { M = 130, N = 100, S = 64, PROGRAMS = 4 };
+  for (int i = 0; i < 6; i++) {
+    int K = (int[]){16, 32, 80, 160, 96, 48}[i];
+    DotCase c = dot_case(text, i % 3 ? "sm_90a" : "sm_80", 4, 2 + i % 3);
+    c.grid[0] = PROGRAMS;
+    const DotArg *a = dot_array(&c, DT_F16, M * K), *b = dot_array(&c, DT_F16, N * K),
+                 *out = dot_array(&c, DT_F32, M * N);
+    dot_int(&c, M), dot_int(&c, N), dot_int(&c, K), dot_const(&c, S), dot_const(&c, PROGRAMS);
+    dot_run(&c, "a loop over tiles and steps");
+    DotCount n = dot_count(&c);
+    if (!n.copies[16]) fail_msg("K %d: of %d copies none is of 16 bytes, %d of 4", K, n.copies[0], n.copies[4]);
+    for (int at = 0; at < M * N; at++) {
+      double want = 0;
+      for (int k = 0; k < K; k++) want += a->values[at / N * K + k] * b->values[at % N * K + k];
+      if (out->values[at] != want) fail_msg("K %d, [%d, %d] is %g, not %g", K, at / N, at % N, out->values[at], want);
+    }
+    dot_free(&c);
+  }
+}
+
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* The rings leave room for the operands of a product in a branch. */
@@ -556,6 +602,7 @@ int main(void) {
       cmocka_unit_test(a_turned_product_beside_another),
       cmocka_unit_test(masks_all_false),
       cmocka_unit_test(a_mask_that_loads_and_stores_share),
+      cmocka_unit_test(a_loop_over_tiles_and_steps),
       cmocka_unit_test(products_in_branches_have_room),
       cmocka_unit_test(attention_forward_and_backward),
       cmocka_unit_test(batches),
