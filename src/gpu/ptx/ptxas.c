@@ -227,14 +227,15 @@ static int registers_for(int blocks, int threads) {
 
 /* Whether one block more would have enough registers, and is wanted: of text that is bounded to leave room for loads
  * (ptx.c), as long as few warps are resident, or for next to nothing; else once. A second block is worth twice the
- * registers. Code has come out without spills with an eighth less than the text's pressure, with a sixth less not. */
+ * registers. Code has come out without spills with an eighth less than the text's pressure, with a sixth less seldom:
+ * that is tried where few warps are resident (paged decode of pressure 171 takes 96 registers). */
 static bool wants_more(const Job *job, int registers, int blocks, int tries) {
   const GpuPtx *ptx = job->ptx;
   const GpuBudgets *budgets = job->target->budgets;
   bool few = ptx->bound && blocks * ptx->threads < 32 * budgets->resident_warps;
   int least = registers - registers * budgets->given_up * (few || blocks == 1 ? 2 : 1) / 16;
   int left = registers_for(blocks + 1, ptx->threads);
-  if (left < ptx->pressure - ptx->pressure / 6) return false;
+  if (!few && left < ptx->pressure - ptx->pressure / 6) return false;
   if (blocks >= ptx->room || left < least) return false;
   return few || (!tries && (!ptx->bound || left >= registers - registers / 16));
 }

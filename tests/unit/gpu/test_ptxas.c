@@ -19,7 +19,8 @@ static char folder[64], script[128], runs[128];
 
 /* Writes each run's text into the cubin, and says what `-v` says. A text with SPILL spills unless one block is enough,
  * one with WRONG fails, one with SLOW has a word of advice. One with ROOM takes 72 registers, of which 7 blocks run at
- * once, and 64 for 8; with TIGHT it spills for that, with NEVER it fails. One with BOUND says 8 by itself. */
+ * once, and 64 for 8; with TIGHT it spills for that, with NEVER it fails. One with BOUND says 8 by itself, one with
+ * FEW 2, and takes 164 registers, of which 3 blocks run, and 96 for 4. */
 static const char fake[] =
     "#!/bin/sh\n"
     "for a in \"$@\"; do case $a in *.ptx) ptx=$a;; *.cubin) out=$a;; -arch=*) arch=${a#-arch=};; esac; done\n"
@@ -42,6 +43,10 @@ static const char fake[] =
     "  if grep -q TIGHT \"$ptx\"; then spilled=4; else spilled=0; fi\n"
     "  echo \"    0 bytes stack frame, $spilled bytes spill stores, $spilled bytes spill loads\"\n"
     "  echo 'ptxas info    : Used 64 registers'\n"
+    "elif grep -q 'minnctapersm [24]' \"$ptx\"; then\n"
+    "  if grep -q TIGHT \"$ptx\" && grep -q 'minnctapersm 4' \"$ptx\"; then spilled=4; else spilled=0; fi\n"
+    "  echo \"    0 bytes stack frame, $spilled bytes spill stores, $spilled bytes spill loads\"\n"
+    "  if grep -q 'minnctapersm 4' \"$ptx\"; then n=96; else n=164; fi; echo \"ptxas info    : Used $n registers\"\n"
     "elif grep -q ROOM \"$ptx\"; then\n"
     "  echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'\n"
     "  echo 'ptxas info    : Used 72 registers'\n"
@@ -50,12 +55,15 @@ static const char fake[] =
     "registers, used 1 barriers'\n"
     "fi\n";
 
-static const char bound[] = ".minnctapersm 8\n";
+static const char bound[] = ".minnctapersm 8\n", few[] = ".minnctapersm 2\n";
 
 static const char *text(const char *words) {
   static char out[300];
   snprintf(out, sizeof out, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n%s{ // %s\n\tret;\n}\n",
-           strstr(words, "BOUND") ? bound : "", words);
+           strstr(words, "BOUND") ? bound
+           : strstr(words, "FEW") ? few
+                                  : "",
+           words);
   return out;
 }
 
@@ -68,8 +76,10 @@ static int assemble(const char *ptx, GpuCubin *out, Buf *said) {
     GpuPtx facts = {.threads = 128,
                     .pressure = pressure ? atoi(pressure + 9) : 0,
                     .bounds_end = bounds_end,
-                    .bound = strstr(ptx, "BOUND") ? strlen(bound) : 0,
-                    .room = strstr(ptx, "FULL") ? 7 : 16,
+                    .bound = strstr(ptx, "BOUND") || strstr(ptx, "FEW") ? strlen(bound) : 0,
+                    .room = strstr(ptx, "FULL")    ? 7
+                            : strstr(ptx, "SMALL") ? 3
+                                                   : 16,
                     .is_product = strstr(ptx, "PRODUCT") != NULL};
     Buf text = {.at = (char *)ptx, .n = strlen(ptx)};
     bool found = gpu_ptxas(cx, &text, &facts, gpu_target_find("sm_90a"), out);
@@ -197,6 +207,9 @@ static void test_more_blocks(void **state) {
                {"ROOM, NEVER", 72, 2},
                {"ROOM, PRESSURE 76", 64, 2}, /* a sixth less are 64 */
                {"ROOM, PRESSURE 77", 72, 1},
+               {"FEW, PRESSURE 171", 96, 2}, /* of 12 warps 16: whatever the text's pressure */
+               {"FEW, PRESSURE 171, TIGHT", 164, 2},
+               {"FEW, PRESSURE 171, SMALL", 164, 1},
                {"BOUND, FULL", 64, 1},
                {"BOUND, FULL, NEVER", 40, 2},
                {"few registers", 40, 1}};
