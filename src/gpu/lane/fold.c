@@ -6,6 +6,7 @@
  * have in common is one value, and what sets them apart ends in the immediate of a load: (x + 1) * 4 + y  ->  (x * 4 +
  * y) + 4 "x + constant" is always an `add` whose second operand is the constant (lane_split_offset takes it apart).
  *   bits               pack of an unpack, extensions of what is extended, conversions there and back
+ *   clamps             before conversions that saturate: one end is enough, for NaN
  *
  * Operands come in canonical order (lane/build.c): of two that commute the constant is last. What a rule makes goes
  * through lane_op again, so rules see each other's results. Every rule makes something smaller, or moves a constant
@@ -14,6 +15,8 @@
 #include "gpu/lane/table.h"
 
 #include "gpu/lane/known_bits.h"
+
+#include <math.h>
 
 static bool is_def(const LaneValue *v, LaneCode code) { return v->def && v->def->code == code; }
 
@@ -374,6 +377,31 @@ static LaneValue *fold_int_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
   return source == from && target == to ? NULL : lane_cvt(b, source, target, ROUND_DEFAULT, x);
 }
 
+/* Either end of a clamp stands for NaN. */
+static bool is_clamped(const LaneValue *v) {
+  uint64_t bits;
+  bool clamp = (is_def(v, LANE_MIN) || is_def(v, LANE_MAX)) && v->def->kind == LK_F32 && !v->def->nan;
+  return clamp && lane_is_const(v->def->in[1], &bits) && (bits & 0x7fffffff) <= 0x7f800000;
+}
+
+/* v without an end of a clamp which the conversion to numbers from `least` to `most` has itself. The other end stays,
+ * as NaN comes to it. */
+static LaneValue *unclamped(LaneValue *v, double least, double most) {
+  uint64_t bits;
+  bool is_min = is_def(v, LANE_MIN);
+  if (!(is_min || is_def(v, LANE_MAX)) || v->def->kind != LK_F32 || !lane_is_const(v->def->in[1], &bits)) return v;
+  float end;
+  memcpy(&end, &(uint32_t){(uint32_t)bits}, sizeof end);
+  return (is_min ? end >= most : end <= least) && is_clamped(v->def->in[0]) ? v->def->in[0] : v;
+}
+
+static LaneValue *fold_cvt2(LaneBuilder *b, const LaneOp *p, LaneValue *const *in) {
+  if (p->to != LK_E4M3X2 && p->to != LK_E5M2X2) return NULL;
+  double most = p->to == LK_E4M3X2 ? 448 : 57344;
+  LaneValue *x[2] = {unclamped(in[0], -most, most), unclamped(in[1], -most, most)};
+  return x[0] == in[0] && x[1] == in[1] ? NULL : lane_op(b, *p, 2, x);
+}
+
 static LaneValue *fold_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
   LaneKind from = p->kind, to = p->to;
   if (from == to && !p->sat && !p->ftz) return x;
@@ -394,6 +422,11 @@ static LaneValue *fold_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
     LaneOp other = *p;
     other.kind = same;
     return lane_op(b, other, 1, &x);
+  }
+  if (!float_out && from == LK_F32 && p->sat) {
+    int bits = lane_kind_info[to].bits, is_signed = lane_kind_is_signed(to);
+    LaneValue *all = unclamped(x, is_signed ? -ldexp(1, bits - 1) : 0, ldexp(1, bits - is_signed) - 1);
+    return all == x ? NULL : lane_op(b, *p, 1, &all);
   }
   /* There and back: what was widened exactly. */
   bool plain = !p->sat && !p->ftz;
@@ -491,6 +524,7 @@ LaneValue *lane_fold(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *i
     case LANE_SETP: return fold_setp(b, p, in[0], in[1], has_c, bits);
     case LANE_SELECT: return fold_select(b, p, in);
     case LANE_CVT: return fold_cvt(b, p, in[0]);
+    case LANE_CVT2: return fold_cvt2(b, p, in);
     default: return NULL;
   }
 }

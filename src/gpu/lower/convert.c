@@ -244,9 +244,13 @@ static LaneValue *int_to_int(Lower *l, Dtype from, Dtype to, LaneValue *x) {
   return lane_extend(b, small_kind(to), x);
 }
 
-/* Out of range gives the nearest end, as cvt does; NaN gives 0, which cvt says only for f32 to 32 bits. */
+/* Out of range gives the nearest end, as cvt does; NaN gives 0, which cvt says only for f32 to 32 bits and fewer. */
 static LaneValue *float_to_int(Lower *l, LaneKind k, Dtype to, LaneValue *x) {
   LaneBuilder *b = &l->b;
+  if (k == LK_F32 && dtype_bits(to) < 32) {
+    LaneOp cvt = {.code = LANE_CVT, .kind = k, .to = small_kind(to), .rounding = ROUND_RZ, .sat = 1};
+    return lane_op(b, cvt, 1, &x);
+  }
   bool wide = dtype_bits(to) == 64;
   LaneKind middle = int_kind(to);
   LaneValue *v = lane_cvt(b, k, middle, ROUND_RZ, x);

@@ -27,17 +27,10 @@
     MATH_##FN, DT_##T, fn, NULL, { 0 } \
   }
 
-/* Halves away from zero: the part that trunc cuts off is exact. */
-static V round_f32(B *b, const V *in) {
-  V x = in[0], whole = f_trunc(b, x), rest = f_abs(b, f_sub(b, x, whole));
-  V up = p_select(b, f_ge(b, rest, F(0.5f)), F(1), F(0));
-  return f_copysign(b, f_add(b, f_abs(b, whole), up), x);
-}
-static V round_f64(B *b, const V *in) {
-  V x = in[0], whole = d_trunc(b, x), rest = d_abs(b, d_sub(b, x, whole));
-  V up = p_select(b, d_ge(b, rest, D(0.5)), D(1), D(0));
-  return d_copysign(b, d_add(b, d_abs(b, whole), up), x);
-}
+/* Halves away from zero: a half more, cut off. That sum is cut, too: the largest number below a half comes to less than
+ * 1, and no whole number is passed, since all below the sum are there. */
+static V round_f32(B *b, const V *in) { return f_trunc(b, f_add_rz(b, in[0], f_copysign(b, F(0.5f), in[0]))); }
+static V round_f64(B *b, const V *in) { return d_trunc(b, d_add_rz(b, in[0], d_copysign(b, D(0.5), in[0]))); }
 
 static V fdim_f32(B *b, const V *in) { /* NaN when either is; +0 where x <= y, also for two infinities */
   V d = f_sub(b, in[0], in[1]);

@@ -12,6 +12,7 @@ static V make3(B *b, LaneOp op, V x, V y, V z) { return lane_op(b, op, 3, (V[]){
 /* ---- f32 --------------------------------------------------------------------------------------------------------- */
 
 V f_add(B *b, V x, V y) { return make2(b, OP(ADD, F32, RN), x, y); }
+V f_add_rz(B *b, V x, V y) { return make2(b, OP(ADD, F32, .rounding = ROUND_RZ, .exact = 1), x, y); }
 V f_sub(B *b, V x, V y) { return make2(b, OP(SUB, F32, RN), x, y); }
 V f_mul(B *b, V x, V y) { return make2(b, OP(MUL, F32, RN), x, y); }
 V f_fma(B *b, V x, V y, V z) { return make3(b, OP(FMA, F32, .rounding = ROUND_RN), x, y, z); }
@@ -44,6 +45,7 @@ V f_nan(B *b, V x) { return f_ne(b, x, x); }
 /* ---- f64 --------------------------------------------------------------------------------------------------------- */
 
 V d_add(B *b, V x, V y) { return make2(b, OP(ADD, F64, RN), x, y); }
+V d_add_rz(B *b, V x, V y) { return make2(b, OP(ADD, F64, .rounding = ROUND_RZ, .exact = 1), x, y); }
 V d_sub(B *b, V x, V y) { return make2(b, OP(SUB, F64, RN), x, y); }
 V d_mul(B *b, V x, V y) { return make2(b, OP(MUL, F64, RN), x, y); }
 V d_fma(B *b, V x, V y, V z) { return make3(b, OP(FMA, F64, .rounding = ROUND_RN), x, y, z); }

@@ -57,6 +57,7 @@ extern const MathTable math_basic_table, math_convert_table, math_bits_table, ma
 /* ---- arithmetic (math/kit.c) ------------------------------------------------------------------------------------- */
 
 V f_add(B *b, V x, V y);
+V f_add_rz(B *b, V x, V y);
 V f_sub(B *b, V x, V y);
 V f_mul(B *b, V x, V y);
 V f_fma(B *b, V x, V y, V z);
@@ -84,6 +85,7 @@ V f_nan(B *b, V x);     /* is it NaN */
 #define F_POLY(x, c) f_poly(b, x, COUNT(c), c)
 
 V d_add(B *b, V x, V y);
+V d_add_rz(B *b, V x, V y);
 V d_sub(B *b, V x, V y);
 V d_mul(B *b, V x, V y);
 V d_fma(B *b, V x, V y, V z);
