@@ -181,8 +181,38 @@ static void bounds_of_branches(void **state) {
   }
 }
 
+/* A branch has the whole tile in registers: not where that is half of what a thread may have. */
+static void tiles_too_large_for_a_branch(void **state) {
+  static const struct {
+    int warps, elements;
+    bool branches;
+  } cases[] = {{32, 16384, true}, {32, 32768, false}, {16, 32768, false},
+               {8, 16384, true},  {4, 16384, false},  {4, 1024, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char k[1000];
+    int n = cases[i].elements, counts[OP_COUNT + 1] = {0};
+    snprintf(k, sizeof k,
+             "kernel @k(%%p: *f32, %%n: i32) {\n  %%first = const {value=0} : i32\n  %%step = const {value=1} : i32\n"
+             "  %%i = arange {start=0, end=%d} : i32[%d]\n  %%ps = splat %%p : *f32[%d]\n"
+             "  %%a = addptr %%ps, %%i : *f32[%d]\n  %%low = const {value=-1.0} : f32[%d]\n"
+             "  for %%first, %%n, %%step do (%%turn: i32) {\n    %%ns = splat %%turn : i32[%d]\n"
+             "    %%seen = cmp %%i, %%ns {pred=lt} : i1[%d]\n    %%x = load %%a : f32[%d]\n"
+             "    %%y = select %%seen, %%x, %%low : f32[%d]\n    store %%a, %%y\n    yield\n  }\n}\n",
+             n, n, n, n, n, n, n, n, n);
+    Context *cx = context_create();
+    Func *f = tile_parse(cx, source_from_text(cx, "k.ir", k, strlen(k)));
+    f->num_warps = cases[i].warps;
+    gpu_skip_masks(f, &(GpuOptions){.target = gpu_target_find("sm_90a")});
+    tile_verify(f, "skip_masks");
+    tile_walk(f->body, count_op, counts);
+    if (counts[OP_IF] != cases[i].branches) fail_msg("case %zu: %d branches", i, counts[OP_IF]);
+    context_destroy(cx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(masks_behind_products), cmocka_unit_test(scales_behind_maxima),
-                                     cmocka_unit_test(bounds_of_branches)};
+                                     cmocka_unit_test(bounds_of_branches),
+                                     cmocka_unit_test(tiles_too_large_for_a_branch)};
   return cmocka_run_group_tests_name("late", tests, NULL, NULL);
 }
