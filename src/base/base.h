@@ -13,6 +13,7 @@
 #ifndef NEREID_BASE_H
 #define NEREID_BASE_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -440,8 +441,15 @@ void fork_hook_remove(ForkHook *h); /* which may never have been added */
 bool file_read(const char *path, Buf *out); /* the whole of it, appended; false with errno when it cannot be read */
 /* for its owner only; false with errno, also when it exists */
 bool file_write_new(const char *path, const void *bytes, size_t n);
-/* temporary file, fsync, rename; errno on false */
-bool file_write_atomic(const char *path, const void *bytes, size_t n);
+/* A file that is there as a whole or not at all: written beside its path, then renamed. What is no file (/dev/stdout,
+ * a pipe) is written as it is, and a link stays one. whole_file_open: -1 with errno. whole_file_end: once the
+ * descriptor is closed, where !good, errno stays. */
+typedef struct WholeFile {
+  char path[PATH_MAX], temporary[PATH_MAX];
+} WholeFile;
+int whole_file_open(WholeFile *w, const char *path);
+bool whole_file_end(WholeFile *w, bool good);
+bool file_write_atomic(const char *path, const void *bytes, size_t n); /* such a file, on disk; errno on false */
 /* Opens a regular file of at most `most` bytes for reading, the only kind that is ever read: a pipe, a device or a
  * folder could keep its reader forever. Never waits. -1 with errno: EISDIR, ESPIPE when it is no regular file either,
  * EFBIG when it is larger. *size may be NULL. */

@@ -114,19 +114,40 @@ static int create_beside(const char *path, char *name, size_t size) {
   return -1;
 }
 
+/* A rename takes the place of whatever stands there, of /dev/stdout and of a pipe, too. */
+int whole_file_open(WholeFile *w, const char *path) {
+  struct stat st, link;
+  *w = (WholeFile){.path = ""};
+  bool exists = !stat(path, &st);
+  if (exists && !S_ISREG(st.st_mode)) return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  bool is_link = exists && !lstat(path, &link) && S_ISLNK(link.st_mode);
+  if (is_link && !realpath(path, w->path)) return -1;
+  if (!is_link && snprintf(w->path, sizeof w->path, "%s", path) >= (int)sizeof w->path) return errno = ENAMETOOLONG, -1;
+  int fd = create_beside(w->path, w->temporary, sizeof w->temporary);
+  if (fd < 0) w->temporary[0] = 0;
+  if (fd >= 0 && exists) (void)!fchmod(fd, st.st_mode & 0777); /* what only its owner reads stays so */
+  return fd;
+}
+
+bool whole_file_end(WholeFile *w, bool good) {
+  int error = errno;
+  if (!w->temporary[0]) return good;
+  if (good && rename(w->temporary, w->path) != 0) good = false, error = errno;
+  if (!good) unlink(w->temporary);
+  w->temporary[0] = 0;
+  errno = error;
+  return good;
+}
+
 bool file_write_atomic(const char *path, const void *bytes, size_t n) {
-  char temporary[PATH_MAX];
-  int fd = create_beside(path, temporary, sizeof temporary);
+  WholeFile w;
+  int fd = whole_file_open(&w, path);
   if (fd < 0) return false;
-  bool ok = write_all(fd, bytes, n) && fsync(fd) == 0;
+  bool ok = write_all(fd, bytes, n) && (!w.temporary[0] || fsync(fd) == 0);
   int error = errno;
   if (close(fd) != 0 && ok) ok = false, error = errno;
-  if (ok && rename(temporary, path) != 0) ok = false, error = errno;
-  if (!ok) {
-    unlink(temporary);
-    errno = error;
-  }
-  return ok;
+  errno = error;
+  return whole_file_end(&w, ok);
 }
 
 bool file_read(const char *path, Buf *out) {

@@ -106,6 +106,8 @@ static int read_all(int argc, char **argv, Build *all) {
   for (int i = 1; i < argc; i++) {
     if (argv[i][0] != '-' || !strcmp(argv[i], "--then")) continue;
     int took = build_option(all, argc - i, argv + i);
+    if (!took) took = option_words(argv[i]);
+    if (!took) took = option_of_others(&verb_build, argc - i, argv + i);
     if (took < 0) return 2;
     if (took > 1) i += took - 1;
   }

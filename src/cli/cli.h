@@ -52,6 +52,7 @@ void print_diagnostics(FILE *out, const char *text);
 
 /* A copy of argv in which `--opt=value` is two words; malloc'ed, NULL when out of memory. The words are argv's own. */
 char **options_split(int argc, char **argv, int *out_argc);
+int option_words(const char *name); /* how many an option is, of any verb, with its value; 0 for what is none */
 /* For an option that the verb does not know: how many words to pass over, which is said on stderr, or -1 after an
  * error. */
 int option_of_others(const Verb *v, int argc, char **argv);

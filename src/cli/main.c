@@ -54,33 +54,53 @@ static void watch_signals(void) {
   }
 }
 
+static int no_such_verb(const char *word) {
+  const char *names[VERB_COUNT + 1] = {NULL};
+  for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
+  const char *near = nearest_name(word, names);
+  for (int i = 0; i < VERB_COUNT && !near; i++) { /* `profile` is prof, `benchmark` and `ben` bench */
+    size_t typed = strlen(word), n = strlen(names[i]);
+    if (typed > 1 && !strncmp(word, names[i], typed < n ? typed : n)) near = names[i];
+  }
+  print_in(stderr, COLOR_ERROR, "nereid:");
+  if (near) return fprintf(stderr, " there is no verb '%s'; did you mean '%s'?\n", word, near), 2;
+  fprintf(stderr, " there is no verb '%s'\n", word);
+  return print_help(stderr), 2;
+}
+
+static const Verb *find_verb(const char *name) {
+  for (int i = 0; i < VERB_COUNT; i++)
+    if (!strcmp(name, verbs[i]->name)) return verbs[i];
+  return NULL;
+}
+
+static bool asks_for_help(int argc, char **argv) {
+  for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) /* what follows `--` is another program's */
+    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
+  return false;
+}
+
+static int run_verb(const Verb *v, int argc, char **argv) {
+  if (asks_for_help(argc - 1, argv + 1)) return print_verb_help(v), 0;
+  int count;
+  char **words = options_split(argc, argv, &count);
+  if (!words) return report_error(NULL);
+  int status = v->run(count, words);
+  free(words);
+  return status;
+}
+
 int main(int argc, char **argv) {
   watch_signals();
   if (argc < 2) return print_help(stderr), 2;
-  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(stdout), 0;
-  if (!strcmp(argv[1], "--version")) return printf("nereid %s\n", nereid_version()), 0;
-  for (int i = 0; i < VERB_COUNT; i++) {
-    const Verb *v = verbs[i];
-    if (strcmp(argv[1], v->name)) continue;
-    for (int k = 2; k < argc; k++)
-      if (!strcmp(argv[k], "--help") || !strcmp(argv[k], "-h")) return print_verb_help(v), 0;
-    int count;
-    char **words = options_split(argc - 1, argv + 1, &count);
-    if (!words) return report_error(NULL);
-    int status = v->run(count, words);
-    free(words);
-    if (fflush(stdout) || ferror(stdout)) return fprintf(stderr, "nereid: cannot write to standard output\n"), 1;
-    return status;
-  }
-  const char *names[VERB_COUNT + 1] = {NULL};
-  for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
-  const char *near = nearest_name(argv[1], names);
-  for (int i = 0; i < VERB_COUNT && !near; i++) { /* `profile` is prof, `benchmark` and `ben` bench */
-    size_t typed = strlen(argv[1]), n = strlen(names[i]);
-    if (typed > 1 && !strncmp(argv[1], names[i], typed < n ? typed : n)) near = names[i];
-  }
-  print_in(stderr, COLOR_ERROR, "nereid:");
-  if (near) return fprintf(stderr, " there is no verb '%s'; did you mean '%s'?\n", argv[1], near), 2;
-  fprintf(stderr, " there is no verb '%s'\n", argv[1]);
-  return print_help(stderr), 2;
+  bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help");
+  bool of_verb = help && argc > 2 && argv[2][0] != '-'; /* `nereid help run` */
+  const Verb *v = find_verb(argv[of_verb ? 2 : 1]);
+  int status = 0;
+  if (!strcmp(argv[1], "--version")) printf("nereid %s\n", nereid_version());
+  else if (of_verb && v) print_verb_help(v);
+  else if (help && !of_verb) print_help(stdout);
+  else status = v ? run_verb(v, argc - 1, argv + 1) : no_such_verb(argv[of_verb ? 2 : 1]);
+  if (fflush(stdout) || ferror(stdout)) return fprintf(stderr, "nereid: cannot write to standard output\n"), 1;
+  return status;
 }

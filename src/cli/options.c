@@ -136,7 +136,8 @@ char **options_split(int argc, char **argv, int *out_argc) {
   for (int i = 0; out && i < argc; i++) {
     if (!strcmp(argv[i], "--")) is_ours = false;
     char *equals = is_ours && !strncmp(argv[i], "--", 2) ? strchr(argv[i], '=') : NULL;
-    if (!equals || is_flag(argv[i], (size_t)(equals - argv[i]))) {
+    size_t length = equals ? (size_t)(equals - argv[i]) : 0;
+    if (length <= strlen("--") || is_flag(argv[i], length) || !strncmp(argv[i], "--help=", length + 1)) {
       out[n++] = argv[i];
       continue;
     }
@@ -156,9 +157,15 @@ static bool lists(const char *verbs, const char *verb) {
   return false;
 }
 
+int option_words(const char *name) {
+  for (int i = 0; i < OPTION_COUNT; i++)
+    if (!strcmp(name, options[i].name)) return 1 + options[i].has_value;
+  return 0;
+}
+
 int option_of_others(const Verb *v, int argc, char **argv) {
-  const char *names[OPTION_COUNT + 1] = {NULL};
-  int n = 0;
+  const char *names[OPTION_COUNT + 2] = {"--help"};
+  int n = 1;
   for (int i = 0; i < OPTION_COUNT; i++) {
     if (lists(options[i].verbs, v->name)) names[n++] = options[i].name;
     if (strcmp(argv[0], options[i].name) || lists(options[i].verbs, v->name)) continue;
@@ -168,7 +175,8 @@ int option_of_others(const Verb *v, int argc, char **argv) {
     return 1 + options[i].has_value;
   }
   size_t length = strcspn(argv[0], "=");
-  if (argv[0][length] && is_flag(argv[0], length))
+  bool is_help = length == strlen("--help") && !strncmp(argv[0], "--help", length); /* which every verb has */
+  if (argv[0][length] && (is_help || is_flag(argv[0], length)))
     return usage_error(v, "%.*s takes no value", (int)length, argv[0]), -1;
   const char *near = nearest_name(argv[0], names);
   if (near) usage_error(v, "unknown option %s; did you mean %s?", argv[0], near);

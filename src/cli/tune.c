@@ -7,12 +7,14 @@
  * made as `nereid bench` makes it, nereid_tune does the rest; Ctrl-C ends it with what is known then.
  */
 #include "tune.h"
+
+#include "base/base.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupts;
@@ -320,19 +322,17 @@ static int prove(Search *s, nereid_device *d, const nereid_arg *args, int n, con
   return 0;
 }
 
-static int save(const Search *s) { /* whole or not at all; what is no file (/dev/stdout) is written as it is */
-  struct stat st;
-  bool in_place = !stat(s->save, &st) && !S_ISREG(st.st_mode);
-  char *path = in_place ? format_string("%s", s->save) : format_string("%s.%ld.tmp", s->save, (long)getpid());
-  FILE *f = path ? fopen(path, "wb") : NULL;
+static int save(const Search *s) {
+  WholeFile whole;
+  int fd = whole_file_open(&whole, s->save);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
   if (f) search_json(f, s);
-  bool bad = !f || ferror(f);
-  if (f && fclose(f)) bad = true;
-  if (!bad && !in_place && rename(path, s->save)) bad = true;
-  if (bad) fprintf(stderr, "nereid tune: --save %s: cannot be written: %s\n", s->save, strerror(errno));
-  if (bad && path && !in_place) remove(path);
-  free(path);
-  return bad;
+  bool good = f && !ferror(f);
+  if (f && fclose(f)) good = false;
+  if (!f && fd >= 0) close(fd);
+  if (fd >= 0) good = whole_file_end(&whole, good);
+  if (!good) fprintf(stderr, "nereid tune: --save %s: cannot be written: %s\n", s->save, strerror(errno));
+  return !good;
 }
 
 static int search(Search *s, nereid_device *d) {

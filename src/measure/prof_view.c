@@ -6,9 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -35,22 +33,20 @@ enum { VIEWS = sizeof views / sizeof views[0], MOST_VIEWS = 16 };
 typedef struct Target {
   FILE *file;
   const char *path; /* NULL: standard output */
-  char *temporary;  /* NULL: path is written into */
+  WholeFile whole;
 } Target;
 
 static nereid_status target_open(Target *t, const char *path, nereid_error **error) {
-  *t = (Target){.path = path && strcmp(path, "-") ? path : NULL};
+  t->path = path && strcmp(path, "-") ? path : NULL;
   if (!t->path) return t->file = stdout, NEREID_OK;
-  struct stat s;
-  bool special = !stat(path, &s) && !S_ISREG(s.st_mode);
-  if (!special && asprintf(&t->temporary, "%s.%ld.tmp", path, (long)getpid()) < 0)
-    return t->temporary = NULL, error_out_of_memory(error);
-  int fd = open(special ? path : t->temporary, O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0666);
+  int fd = whole_file_open(&t->whole, path);
   t->file = fd < 0 ? NULL : fdopen(fd, "w");
   if (t->file) return NEREID_OK;
   int why = errno;
-  if (fd >= 0) close(fd);
-  free(t->temporary);
+  if (fd >= 0) {
+    close(fd);
+    whole_file_end(&t->whole, false);
+  }
   return error_errno(error, NEREID_BAD_FILE, why, "cannot write %s", path);
 }
 
@@ -59,9 +55,8 @@ static nereid_status target_close(Target *t, bool failed, nereid_error **error) 
   bool bad = fflush(t->file) || ferror(t->file);
   int why = errno;
   if (t->path && fclose(t->file) && !bad) bad = true, why = errno;
-  if (t->temporary && !bad && !failed && rename(t->temporary, t->path)) bad = true, why = errno;
-  if (t->temporary && (bad || failed)) unlink(t->temporary);
-  free(t->temporary);
+  errno = why;
+  if (t->path && !whole_file_end(&t->whole, !bad && !failed) && !failed) bad = true, why = errno;
   if (!bad || failed) return NEREID_OK;
   if (!t->path) clearerr(t->file);
   return error_errno(error, NEREID_BAD_FILE, why, "cannot write %s", t->path ? t->path : "to standard output");

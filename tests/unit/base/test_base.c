@@ -3,6 +3,7 @@
 #include "base/base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
@@ -701,6 +702,28 @@ static void files_are_written_whole(void **state) {
   assert_string_equal(out.at, "f\n");
   buf_destroy(&out);
   assert_false(file_write_atomic(dir, "x", 1)); /* a directory */
+  /* a link stays one, and what only its owner reads stays so */
+  char *link = arena_printf(cx->arena, "%s/link", root);
+  struct stat st;
+  assert_int_equal(symlink(file, link), 0);
+  assert_int_equal(chmod(file, 0600), 0);
+  assert_true(file_write_atomic(link, "four", 4));
+  assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode));
+  assert_true(!stat(file, &st) && (st.st_mode & 0777) == 0600);
+  assert_true(file_read(file, &out));
+  assert_int_equal(out.n, 4);
+  assert_memory_equal(out.at, "four", 4);
+  buf_destroy(&out);
+  /* what is no file is written, and nothing takes its place */
+  char *pipe = arena_printf(cx->arena, "%s/pipe", root), got[8] = "";
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+  assert_true(reader >= 0);
+  assert_true(file_write_atomic(pipe, "five", 4));
+  assert_int_equal(read(reader, got, sizeof got), 4);
+  assert_string_equal(got, "five");
+  close(reader);
+  assert_true(!lstat(pipe, &st) && S_ISFIFO(st.st_mode));
   assert_false(file_write_atomic("/nonexistent/f", "x", 1));
   assert_int_equal(errno, ENOENT);
   assert_false(dir_create_all(arena_printf(cx->arena, "%s/f/g", dir)));
