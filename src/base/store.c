@@ -395,7 +395,8 @@ bool store_trim(int64_t limit) {
   int root = open_root(false, NULL);
   if (root < 0) return errno == ENOENT;
   /* One process at a time; what it does not see the next one does. */
-  bool alone = flock(root, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, good = true;
+  bool alone = flock(root, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  int error = 0;
   Files f = {0};
   for (int k = 0; k < KINDS; k++) f.folders[k] = -1;
   if (alone || !limit) f = list_files(root);
@@ -404,11 +405,10 @@ bool store_trim(int64_t limit) {
     int64_t wanted = limit / 8 * 7, left = f.bytes;
     for (int i = 0; i < f.n && left > wanted; i++) {
       if (unlinkat(f.folders[f.at[i].kind], f.at[i].name, 0) == 0 || errno == ENOENT) left -= f.at[i].bytes;
-      else good = false;
+      else error = errno;
     }
   }
-  int error = errno;
   free_files(&f);
   close(root);
-  return errno = error, good;
+  return errno = error, !error;
 }

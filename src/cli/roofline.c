@@ -22,6 +22,7 @@ typedef struct Roofline {
   nereid_bench_options bench;
   int64_t started;
   nereid_ceilings ceilings;
+  nereid_error *unkept; /* why the ceilings could not be kept */
   Placed placed[MAX_CASES];
   int placed_count;
 } Roofline;
@@ -68,7 +69,8 @@ static int measure_ceilings(Roofline *r, nereid_device *d) {
   /* what is rough does not replace what is not */
   r->not_kept = r->quick && !nereid_ceilings_load(d, kept, NULL) && !kept->quick;
   free(kept);
-  return !r->not_kept && nereid_ceilings_save(&r->ceilings, &err) ? report_error(err) : 0;
+  if (!r->not_kept) nereid_ceilings_save(&r->ceilings, &r->unkept);
+  return 0;
 }
 
 static int get_ceilings(Roofline *r, nereid_device *d, bool has_kernel) {
@@ -97,10 +99,13 @@ static void print_bandwidth(const nereid_bandwidth *b, const char *name) {
   printf("%-10s  %10s  %8s  %8s  %8s\n", name, b->bytes > 0 ? bytes : "", read, write, copy);
 }
 
-static void print_ceilings(const nereid_ceilings *c, bool not_kept) {
+static void print_ceilings(const Roofline *r) {
+  const nereid_ceilings *c = &r->ceilings;
   printf("ceilings of %s: %s\nmeasured %s UTC%s; %s\n\n", c->device, c->description, c->date,
          c->quick ? ", quickly: they are rough" : "",
-         not_kept ? "not kept, for better ones are" : "kept for bench and roofline");
+         r->unkept     ? "not kept"
+         : r->not_kept ? "not kept, for better ones are"
+                       : "kept for bench and roofline");
   printf("GB/s             holds      read     write      copy\n");
   for (int i = 0; i < c->level_count; i++) print_bandwidth(&c->levels[i], c->levels[i].name);
   printf("\nGB/s      working set      read     write      copy\n");
@@ -293,11 +298,12 @@ static int run_on(Roofline *r, nereid_device *d) {
   bool has_kernel = r->plan.segments[0].words.n > 0;
   int status = get_ceilings(r, d, has_kernel);
   if (!status && has_kernel) status = place_kernels(r, d);
-  if (status) return status;
+  if (status) return nereid_error_free(r->unkept), status;
   if (r->json) print_json(r, has_kernel);
   else if (has_kernel) print_placed(r);
-  else print_ceilings(&r->ceilings, r->not_kept);
-  return r->plot ? plot_roofline(&r->ceilings, r->placed, r->placed_count, r->plot) : 0;
+  else print_ceilings(r);
+  if (r->plot) status = plot_roofline(&r->ceilings, r->placed, r->placed_count, r->plot);
+  return r->unkept ? report_error(r->unkept) : status;
 }
 
 static int roofline(int argc, char **argv) {

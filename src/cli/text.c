@@ -33,7 +33,6 @@ char *read_text(const char *path, int64_t most, const char **why) {
   struct stat st;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* does not wait for a pipe's other end */
   char *text = NULL;
-  errno = 0;
   if (fd < 0 || fstat(fd, &st) != 0) *why = strerror(errno);
   else if (!S_ISREG(st.st_mode)) *why = "it is not a regular file";
   else if (st.st_size > most) *why = "it is too large";

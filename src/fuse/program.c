@@ -1,4 +1,5 @@
 /* What nereid.h promises of tensor programs. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "fuse/program.h"
@@ -70,7 +71,7 @@ static void read(nereid_fusion *f, const char *path, const char *graph_text, con
                  const nereid_fuse_input *inputs, int n, const nereid_fuse_options *o) {
   Context *cx = f->cx;
   Source *file = graph_text ? source_from_text(cx, path, graph_text, strlen(graph_text)) : source_from_file(cx, path);
-  if (!file) diag_fail(cx, (Span){0}, "cannot read %s", path);
+  if (!file) diag_fail(cx, (Span){0}, "cannot read %s: %s", path, file_reason(errno));
   ReadInput *in = NEW_N(cx->arena, ReadInput, n + 1);
   for (int i = 0; i < n; i++) {
     in[i] = (ReadInput){inputs[i].name, !inputs[i].text, (Dtype)inputs[i].dtype, inputs[i].rank, {0}, inputs[i].text};
