@@ -25,11 +25,12 @@ nereid_status nereid_cache_get_info(nereid_cache_info *out, nereid_error **error
 nereid_status nereid_cache_trim(int64_t bytes, nereid_error **error) {
   if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_cache_trim: %lld bytes", (long long)bytes);
   if (store_trim(bytes)) return NEREID_OK;
+  int number = errno;
   Buf why = {0};
   bool problem = store_problem(&why);
   nereid_status status = problem && why.at
                              ? error_set(error, NEREID_BAD_FILE, NULL, "the cache is not used: %s", why.at)
-                             : error_errno(error, NEREID_BAD_FILE, errno, "cannot remove all of the cache");
+                             : error_errno(error, NEREID_BAD_FILE, number, "cannot remove all of the cache");
   buf_destroy(&why);
   return status;
 }
