@@ -425,25 +425,43 @@ static int write_code(Fuse *f) {
   return 0;
 }
 
+static void print_texts(const Fuse *f) {
+  if (f->graph) fputs(nereid_fusion_text(f->fusion, "graph"), stdout);
+  if (f->explain) fputs(nereid_fusion_text(f->fusion, "explain"), stdout);
+}
+
+static void begin_json(const Fuse *f, JsonWriter *w) {
+  json_begin_object(w, NULL);
+  json_put_text(w, "file", f->path);
+  json_put_text(w, "device", f->device);
+  json_put_int(w, "kernels", nereid_fusion_kernel_count(f->fusion));
+  if (f->graph) json_put_text(w, "graph", nereid_fusion_text(f->fusion, "graph"));
+  if (f->explain) json_put_text(w, "explain", nereid_fusion_text(f->fusion, "explain"));
+}
+
+static void end_json(JsonWriter *w) {
+  json_end_object(w);
+  printf("\n");
+}
+
 static int show(Fuse *f, double read_ms) {
   if (f->folder && write_code(f)) return 1;
   if (f->plot && write_text(f, "plot", f->plot)) return 1;
-  if (f->graph) fputs(nereid_fusion_text(f->fusion, "graph"), stdout);
-  if (f->explain) fputs(nereid_fusion_text(f->fusion, "explain"), stdout);
-  if (f->graph || (f->explain && !f->check)) return 0;
+  JsonWriter json = {.file = stdout}, *w = f->json ? &json : NULL;
+  if (!w) print_texts(f);
+  if (f->graph || (f->explain && !f->check)) {
+    if (w) begin_json(f, w), end_json(w);
+    return 0;
+  }
   nereid_device *d = f->opened;
   nereid_error *err = NULL;
   int status = make_arrays(f);
   if (!status && f->check) status = reference(f);
   if (status) return status;
   nereid_status ran = run_on(f, d, &err);
-  JsonWriter json = {.file = stdout}, *w = f->json ? &json : NULL;
   if (ran) status = report_error(err);
   else if (w) {
-    json_begin_object(w, NULL);
-    json_put_text(w, "file", f->path);
-    json_put_text(w, "device", f->device);
-    json_put_int(w, "kernels", nereid_fusion_kernel_count(f->fusion));
+    begin_json(f, w);
     json_put_fixed(w, "read_ms", 3, read_ms);
     json_put_fixed(w, "run_ms", 3, f->run_ms);
     if (f->repeat) {
@@ -462,8 +480,7 @@ static int show(Fuse *f, double read_ms) {
   if (!ran && f->results && !status) status = save_results(f);
   if (!ran && w) {
     json_end_array(w);
-    json_end_object(w);
-    printf("\n");
+    end_json(w);
   }
   return status;
 }
@@ -537,5 +554,5 @@ const Verb verb_fuse = {
     "  --weights FILE.safetensors  inputs of which nothing is said get the file's tensor of their name\n"
     "  --save DIR     keep the results as .npy: output_0.npy, and NAME.npy of each input that is written\n"
     "  --seed N       of random inputs and of the program's random numbers\n"
-    "  --json         the figures as JSON\n\n"
+    "  --json         all of it as JSON\n\n"
     "example: nereid fuse gelu.py:gelu x=randn:f32[4096,4096] --check --output-code out\n"};

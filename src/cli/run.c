@@ -490,6 +490,7 @@ static int run(int argc, char **argv) {
   Run r = {.device = "cpu", .rtol = -1, .atol = -1};
   int status = launch_parse(&r.launch, &verb_run, argc, argv, run_option, &r);
   if (!status && r.step && strcmp(r.device, "interp")) status = usage_error(&verb_run, "--step needs --device interp");
+  if (!status && r.step && r.json) status = usage_error(&verb_run, "--step talks to a person; leave out --json");
   if (!status) status = run_checked(&r);
   for (int i = 0; i < r.check_count; i++) free(r.checks[i].name);
   for (int i = 0; i < r.output_count; i++) free(r.outputs[i].name);
