@@ -4,10 +4,16 @@
 #include "front/core.h"
 #include "front/library/lib.h"
 
+static void refuse_tensor(Front *fr, const Builtin *b, Span at, const Py *p, const char *hint) {
+  if (p->kind == PY_TENSOR)
+    lib_refuse(fr, at, hint,
+               "Did you forget to add @triton.jit ? (`_semantic` argument must be provided outside of JIT functions.): "
+               "%s is computed at compile time, and not of %s",
+               lib_full_name(fr, b), py_describe(fr, p));
+}
+
 static Py *call_cdiv(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (args[0]->kind == PY_TENSOR || args[1]->kind == PY_TENSOR) /* in a kernel: tl.cdiv */
-    return builtin_call(fr, front_hooks.library_lookup(fr, "triton.language", "cdiv")->builtin.b, NULL,
-                        &(Call){.span = at, .n = 2, .args = args});
+  for (int i = 0; i < 2; i++) refuse_tensor(fr, b, at, args[i], "tl.cdiv divides values of the run");
   PyInt x = lib_int(fr, at, b, "x", args[0]), y = lib_int(fr, at, b, "y", args[1]);
   if (y == 0) lib_fail(fr, at, b, NULL, "division by zero");
   PyInt n = x + y - 1, q = n / y;
@@ -16,6 +22,7 @@ static Py *call_cdiv(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_next_power_of_2(Front *fr, const Builtin *b, Span at, Py **args) {
+  refuse_tensor(fr, b, at, args[0], "pass what it gives as a constexpr");
   PyInt n = lib_int(fr, at, b, "n", args[0]), p = 1;
   if (n > (PyInt)1 << 100) lib_fail(fr, at, b, NULL, "`n` is too large");
   if (n == 0) return py_int(fr, 0);
