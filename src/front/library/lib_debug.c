@@ -179,6 +179,9 @@ static Py *call_asm(Front *fr, const Builtin *b, Span at, Py **args) {
   Value **in = NEW_N(fr->cx->arena, Value *, n + 1);
   for (int i = 0; i < n; i++) in[i] = lib_value(fr, at, b, "an argument", list->tuple.at[i]);
   if (n) sem_broadcast_all(fr, at, n, in);
+  if (n && in[0]->type->rank && type_numel(in[0]->type) % pack)
+    lib_refuse(fr, at, NULL, "number of input elements %lld must be a multiple of the op's packed_element attribute, %d",
+               (long long)type_numel(in[0]->type), pack);
   bool several = args[3]->kind == PY_TUPLE;
   int k = several ? args[3]->tuple.n : 1;
   if (k == 0) lib_fail(fr, at, b, NULL, "`dtype` must name at least one result");

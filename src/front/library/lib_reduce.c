@@ -326,9 +326,9 @@ static Py *call_topk(Front *fr, const Builtin *b, Span at, Py **args) {
   int rank = x->type->rank, n = x->type->shape[rank - 1],
       k = lib_none(args[1]) ? n : lib_small_int(fr, at, b, "k", args[1]);
   if (k < 1) lib_refuse(fr, at, NULL, "topk: k must be greater than 0, but it is %d", k);
+  while (k & (k - 1)) k &= k - 1;
   if (k > n)
     lib_refuse(fr, at, NULL, "topk: k must not exceed the size of the selected dimension (%d), but it is %d", n, k);
-  while (k & (k - 1)) k &= k - 1;
   if (k < n) x = widen_for_max(fr, at, x);
   Value *sorted = sort_last(fr, b, at, x, args[2], is_descending(fr, b, at, args[3]), false);
   return py_tensor(fr, k < n ? lib_take(fr, sorted, rank - 1, k, false) : sorted);

@@ -568,6 +568,7 @@ static void reductions_and_scans(void **state) {
       {"tl.topk(f16, 4)", "f32[4]"},
       {"tl.topk(f16, 16)", "f16[16]"},
       {"tl.topk(ar, 3)", "i32[2]"},
+      {"tl.topk(ar, 31)", "i32[16]"},
       {"tl.topk(ar, 32)", "!topk: k must not exceed the size of the selected dimension (16)"},
       {"tl.histogram(i8, 32)", "i32[32]"},
       {"tl.histogram(i32, 16, mask=m)", "i32[16]"},
