@@ -77,9 +77,12 @@ static int reshape_shape(Front *fr, const Builtin *b, Span at, const Py *p, int3
 }
 
 static Py *call_reshape(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = lib_block(fr, at, b, "input", args[0]);
   int32_t shape[MAX_RANK];
   int rank = reshape_shape(fr, b, at, args[1], shape);
+  bool stays =
+      !rank && b->name[0] == 'r' && args[0]->kind == PY_TENSOR && !args[0]->value->type->rank; /* n.reshape(()) */
+  if (stays) return args[0];
+  Value *x = lib_block(fr, at, b, "input", args[0]);
   /* `view` was reshape(can_reorder=True) once; keeping the order is always allowed. */
   bool reorder = b->name[0] == 'r' && lib_flag(fr, at, b, "can_reorder", args[2]);
   return py_tensor(fr, reshape(fr, b, at, x, rank, shape, reorder));
@@ -119,6 +122,7 @@ static Py *call_trans(Front *fr, const Builtin *b, Span at, Py **args) {
       lib_refuse(fr, at, NULL,
                  "permute dims must have the same length as input shape, but they are %s, and the tensor %s",
                  py_describe(fr, given), type_text(fr, x->type));
+    if (!n) lib_refuse(fr, at, NULL, "0d block_type is forbidden: the tensor is %s", type_text(fr, x->type));
     bool good = true;
     for (int i = 0; i < n && good; i++) {
       good = dims[i] >= 0 && dims[i] < rank && !seen[dims[i]];

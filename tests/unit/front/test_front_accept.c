@@ -250,6 +250,7 @@ static void library_functions_take_more(void **state) {
   body_is_taken("tl.store(out, tl.reduce(tl.arange(0, 16), 0, typed))");
   body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 5).shape[0] == 4)");
   body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 1).shape[0] == 1)");
+  body_is_taken("tl.store(x, tl.reshape(n, ()) + n.reshape([]))");
   body_is_taken("tl.store(out, tl.reduce(tl.arange(0, 16), 0, tl.cdiv))");
   body_is_taken("for i in range(0, n, 0):\n    tl.store(out + i, 1)");
   body_is_taken("for i in tl.range(n, flatten=n > 3, warp_specialize=None):\n    tl.store(out + i, 1)");
