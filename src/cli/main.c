@@ -47,8 +47,8 @@ static void on_end(int number) {
 }
 
 static void watch_signals(void) {
-  static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-  for (int i = 0; i < 4; i++) {
+  static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     struct sigaction act = {.sa_handler = on_end, .sa_flags = SA_RESETHAND}, before;
     if (!sigaction(numbers[i], NULL, &before) && before.sa_handler == SIG_DFL) sigaction(numbers[i], &act, NULL);
   }

@@ -180,7 +180,8 @@ static Py *call_asm(Front *fr, const Builtin *b, Span at, Py **args) {
   for (int i = 0; i < n; i++) in[i] = lib_value(fr, at, b, "an argument", list->tuple.at[i]);
   if (n) sem_broadcast_all(fr, at, n, in);
   if (n && in[0]->type->rank && type_numel(in[0]->type) % pack)
-    lib_refuse(fr, at, NULL, "number of input elements %lld must be a multiple of the op's packed_element attribute, %d",
+    lib_refuse(fr, at, NULL,
+               "number of input elements %lld must be a multiple of the op's packed_element attribute, %d",
                (long long)type_numel(in[0]->type), pack);
   bool several = args[3]->kind == PY_TUPLE;
   int k = several ? args[3]->tuple.n : 1;
