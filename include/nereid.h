@@ -323,7 +323,10 @@ typedef struct nereid_source {
   size_t size; /* sizeof(nereid_source) */
   nereid_source_kind kind;
   const char *path; /* for messages and profiles */
-  const char *text; /* whole lines, indented as they stand in the file or less; decorators are passed over */
+  /* whole lines, indented as they stand in the file or less; decorators are passed over. NULL: the file is read; of a
+   * JIT, CONSTEXPR or CLASS the definition of `name` that is nearest to `line` is meant, wherever it stands, and names
+   * that the host does not know are those of the file */
+  const char *text;
   size_t text_bytes;
   int line;         /* of the first line of text in its file; 0: 1 */
   const char *name; /* NULL: as the text defines it */

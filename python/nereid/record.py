@@ -20,6 +20,7 @@ import struct
 import sys
 
 from . import _native
+from ._surroundings import Surroundings, _names_of
 
 SMALL = 65536  # elements of an array whose contents are recorded
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -75,21 +76,6 @@ class Recorder:
 
     # ---- values ----
 
-    def constant(self, v):
-        """A constexpr as the log has it."""
-        kind = type(v).__name__
-        if kind == "constexpr":
-            return self.constant(v.value)
-        if v is None or isinstance(v, (bool, int, float, str)):
-            return v
-        if isinstance(v, (tuple, list)):
-            return [self.constant(x) for x in v]
-        if kind in ("dtype", "pointer_type"):
-            return {"dtype": getattr(v, "name", None) or str(v).rsplit(".", 1)[-1]}
-        if hasattr(v, "fn") and hasattr(v, "__name__"):
-            return {"jit": v.__name__}
-        return {"other": repr(v)[:200]}
-
     def array(self, v):
         """None: it is none."""
         base = v
@@ -112,11 +98,11 @@ class Recorder:
                 row["values"] = values
         return row
 
-    def argument(self, name, v, is_constexpr):
+    def argument(self, name, v, is_constexpr, around, names=()):
         row = {"name": name}
         kind = type(v).__name__
         if is_constexpr or kind == "constexpr":
-            row["constexpr"] = self.constant(v)
+            row["constexpr"] = around.value(v, names)
         elif v is None:
             row["none"] = True
         elif isinstance(v, bool):
@@ -130,7 +116,7 @@ class Recorder:
             row.update(desc=array["ptr"], shape=[int(n) for n in v.shape], strides=[int(n) for n in v.strides],
                        block=list(v.block_shape), aligned=array["aligned"])
         elif isinstance(v, tuple):
-            row["tuple"] = [self.argument(f, x, False) for f, x in
+            row["tuple"] = [self.argument(f, x, False, around, names) for f, x in
                             zip(getattr(v, "_fields", [str(i) for i in range(len(v))]), v)]
         elif not isinstance(v, str) and (array := self.array(v)) is not None:
             row.update(array)
@@ -139,23 +125,8 @@ class Recorder:
         elif hasattr(type(v), "__float__"):
             row["float"] = float(v)
         else:
-            row["constexpr"] = self.constant(v)
+            row["constexpr"] = around.value(v, names)
         return row
-
-    def free_names(self, fn):
-        """The values of the names that a kernel takes from around it, where they are constants."""
-        found = {}
-        try:
-            code, scope = fn.fn.__code__, fn.fn.__globals__
-            cells = dict(zip(code.co_freevars, fn.fn.__closure__ or ()))
-            for name in (*code.co_freevars, *code.co_names):
-                value = cells[name].cell_contents if name in cells else scope.get(name)
-                kind = type(value).__name__
-                if kind in ("constexpr", "dtype") or isinstance(value, (bool, int, float, str)):
-                    found[name] = self.constant(value)
-        except (AttributeError, ValueError):
-            pass
-        return found
 
     # ---- launches ----
 
@@ -164,26 +135,32 @@ class Recorder:
         return os.path.relpath(file, self.root) if file.startswith(self.root + os.sep) else file
 
     def place(self):
-        """file:line of the innermost call that is neither Triton's nor ours."""
-        frame = sys._getframe(1)
+        """file:line of the innermost call that is neither Triton's nor ours, and not PyTorch's if one is not."""
+        frame, found = sys._getframe(1), None
         while frame is not None:
             module = str(frame.f_globals.get("__name__")).partition(".")[0]
             if module not in ("nereid", "triton") and frame.f_globals is not globals():
-                return f"{self.relative(frame.f_code.co_filename)}:{frame.f_lineno}"
+                found = found or frame
+                if module != "torch":
+                    found = frame
+                    break
             frame = frame.f_back
-        return "?"
+        return f"{self.relative(found.f_code.co_filename)}:{found.f_lineno}" if found else "?"
 
     def launch(self, fn, arguments, options, grid):
         """fn: the @jit function; arguments: all of them by name, in order; grid: numbers."""
         code = fn.fn.__code__
         constexprs = {p.name for p in fn.params if p.is_constexpr}
-        row = {"file": self.relative(code.co_filename), "kernel": fn.__name__, "line": code.co_firstlineno,
-               "args": [self.argument(k, v, k in constexprs) for k, v in arguments.items()],
+        around, names = Surroundings(self.relative), _names_of(code)
+        row = {**around.place(fn.fn, fn), "kernel": fn.__name__,
+               "args": [self.argument(k, v, k in constexprs, around, names) for k, v in arguments.items()],
                "meta": {k: options[k] for k in _OPTIONS if options.get(k) is not None},
-               "grid": [int(n) for n in grid]}
-        names = self.free_names(fn)
-        if names:
-            row["names"] = names
+               "grid": [int(n) for n in grid], "names": around.free_names(fn.fn, names)}
+        for rule in ("do_not_specialize", "do_not_specialize_on_alignment"):
+            listed = [p.name for p in fn.params if getattr(p, rule, False)]
+            if listed:
+                row[rule] = listed
+        row["functions"] = around.functions
         text = json.dumps(row, separators=(",", ":"), default=str)  # NaN and Infinity as Python writes them
         places, place = self.rows.setdefault(text, {}), self.place()
         places[place] = places.get(place, 0) + 1

@@ -49,6 +49,7 @@ typedef struct AotDoc {
   const AotParams *params;
   const char *grid; /* or NULL */
   uint64_t written; /* parameters whose arrays are; from the 64th on bit 63 */
+  uint64_t meaning; /* of the kernel's names: entries of one name have one */
 } AotDoc;
 
 struct nereid_build {

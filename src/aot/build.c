@@ -458,13 +458,18 @@ static nereid_status add_case(Additions *a, BundleEntry *e, Wanted w, const AotP
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 
+/* The same where a kernel of one name is the same: of a file its text, where a host says the names the module. */
+static uint64_t meaning_of(const nereid_module *m) {
+  return m->source ? hash_bytes(&m->number, sizeof m->number, 1) : hash_bytes(m->text, m->size, 2);
+}
+
 static nereid_status add(nereid_build *b, nereid_module *m, const KernelInfo *k, const nereid_build_arg *args, int n,
                          const nereid_build_how *how, const nereid_options *o, nereid_error **error) {
   Context *cx = b->cx;
   AotParams *params = read_signature(cx, k, args, n);
   BundleEntry *e = new_entry(b);
   AotDoc *doc = &b->docs[b->content.entry_count];
-  *doc = (AotDoc){.is_launcher = true, .params = params};
+  *doc = (AotDoc){.is_launcher = true, .params = params, .meaning = meaning_of(m)};
   *e = (BundleEntry){.name = arena_strdup(cx->arena, k->info.name), .path = arena_strdup(cx->arena, m->path)};
   e->param_count = params->n;
   e->params = NEW_N(cx->arena, BundleParam, params->n + 1);
@@ -545,6 +550,15 @@ static bool same_params(const BundleEntry *a, const BundleEntry *b) {
   return true;
 }
 
+/* A launch could not say which of the two it means. */
+static nereid_status two_of_one_name(const BundleEntry *e, nereid_error **error) {
+  return error_set(error, NEREID_BAD_ARGUMENT,
+                   "build them into bundles of their own, or hand in what differs as a tl.constexpr argument",
+                   "kernel '%s' of %s with these types and constants is there already, and its free names (or its def) "
+                   "are others there",
+                   e->name, e->path);
+}
+
 static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c, const nereid_options *o,
                                 nereid_error **error) {
   Context *cx = b->cx;
@@ -566,6 +580,7 @@ static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c
   }
   for (int i = 0; i < b->content.entry_count && !at; i++)
     if (same_params(&b->content.entries[i], &e)) at = &b->content.entries[i];
+  if (at && b->docs[at - b->content.entries].meaning != meaning_of(m)) return two_of_one_name(at, error);
   for (int i = 0; at && i < at->variant_count; i++)
     if (same_conditions(&at->variants[i], &v)) return NEREID_OK;
   bool is_new = !at;
@@ -573,7 +588,7 @@ static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c
     at = new_entry(b);
     *at = e;
     at->name = arena_strdup(cx->arena, e.name), at->path = arena_strdup(cx->arena, e.path);
-    b->docs[b->content.entry_count] = (AotDoc){0};
+    b->docs[b->content.entry_count] = (AotDoc){.meaning = meaning_of(m)};
   }
   if ((at->variant_count & (at->variant_count + 1)) == 0) {
     BundleVariant *grown = NEW_N(cx->arena, BundleVariant, 2 * at->variant_count + 2);

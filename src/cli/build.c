@@ -116,62 +116,75 @@ static int read_all(int argc, char **argv, Build *all) {
 
 /* ---- a log ------------------------------------------------------------------------------------------------------- */
 
-typedef struct Module {
-  char *path;
-  nereid_module *module; /* NULL: it cannot be read */
-} Module;
+/* A line, with the kernel's module if it is the first that needs it. */
+typedef struct Line {
+  Json *row;
+  Recorded launch;
+  nereid_module *module;
+} Line;
 
 typedef struct FromLog {
   nereid_build *build;
   const char *root;
-  Module *modules;
-  int module_count, launches, left_out;
+  Line **kept; /* modules read names from them */
+  int kept_count, launches, left_out;
 } FromLog;
 
-static nereid_module *find_module(FromLog *f, const char *file, char *why, size_t size) {
-  char *path = replay_path(f->root, file);
-  for (int i = 0; i < f->module_count; i++)
-    if (path && !strcmp(f->modules[i].path, path)) return free(path), f->modules[i].module;
-  Module *more = realloc(f->modules, sizeof *more * (size_t)(f->module_count + 1));
-  if (!path || !more) return free(path), NULL;
-  f->modules = more;
+static void free_line(Line *l) {
+  if (!l) return;
+  nereid_module_free(l->module);
+  recorded_free(&l->launch);
+  json_free(l->row);
+  free(l);
+}
+
+/* That of an earlier line, if it is the same; else the line has it. NULL: *why says. */
+static nereid_module *find_module(FromLog *f, Line *l, char *why, size_t size) {
   nereid_error *err = NULL;
-  nereid_module *m = NULL;
-  if (nereid_module_load(path, &m, &err)) snprintf(why, size, "%s", nereid_error_message(err));
+  for (int i = 0; i < f->kept_count; i++)
+    if (recorded_same_module(&f->kept[i]->launch, &l->launch)) return f->kept[i]->module;
+  if (recorded_load(&l->launch, &l->module, &err)) snprintf(why, size, "%s", nereid_error_message(err));
   nereid_error_free(err);
-  f->modules[f->module_count++] = (Module){path, m};
-  return m;
+  return l->module;
 }
 
-/* Where the recorded array was aligned, or not, nobody reads. */
-static void place_arrays(const Json *a, nereid_arg *arg) {
-  bool aligned = json_get_int(a, "aligned", 1) != 0;
-  if (arg->kind == NEREID_ARG_POINTER) arg->pointer = (void *)(uintptr_t)(aligned ? 4096 : 4104);
+/* Nobody reads the arrays; but where they are aligned counts. */
+static void place_arrays(Recorded *r) {
+  for (int i = 0; i < r->count; i++)
+    if (r->args[i].kind == NEREID_ARG_POINTER || r->args[i].kind == NEREID_ARG_DESCRIPTOR)
+      r->args[i].pointer = (void *)(uintptr_t)(json_get_int(r->nodes[i], "aligned", 1) ? 4096 : 4104);
 }
 
-static bool add_row(FromLog *f, const Json *row, char *why, size_t size) {
-  const Json *list = json_get(row, "args"), *meta = json_get(row, "meta");
-  int n = 0, i = 0;
-  for (const Json *a = list ? list->first : NULL; a; a = a->next) n++;
-  nereid_arg *args = calloc((size_t)n + 1, sizeof *args);
-  char **texts = calloc((size_t)n + 1, sizeof *texts);
-  bool good = args && texts;
-  snprintf(why, size, "the log's line is no launch");
-  for (const Json *a = list ? list->first : NULL; a && good; a = a->next, i++) {
-    good = replay_argument(a, i, &args[i], &texts[i], why, size);
-    if (good) place_arrays(a, &args[i]);
-  }
+static bool add_line(FromLog *f, Line *l, char *why, size_t size) {
+  const Json *meta = json_get(l->row, "meta");
   const nereid_options o = {.num_warps = (int)json_get_int(meta, "num_warps", 0),
                             .num_stages = (int)json_get_int(meta, "num_stages", 0),
                             .num_ctas = (int)json_get_int(meta, "num_ctas", 0)};
-  const char *file = json_get_text(row, "file", NULL), *kernel = json_get_text(row, "kernel", NULL);
-  nereid_module *m = good && file && kernel ? find_module(f, file, why, size) : NULL;
+  const char *kernel = json_get_text(l->row, "kernel", NULL);
+  snprintf(why, size, "the log's line is no launch");
+  if (!kernel || !json_get_text(l->row, "file", NULL) || !recorded_read(&l->launch, why, size)) return false;
+  place_arrays(&l->launch);
+  nereid_module *m = find_module(f, l, why, size);
   nereid_error *err = NULL;
-  good = m && !nereid_build_add_launch(f->build, m, kernel, args, n, &o, &err);
+  bool good = m && !nereid_build_add_launch(f->build, m, kernel, l->launch.args, l->launch.given, &o, &err);
   if (err) snprintf(why, size, "%s", nereid_error_message(err));
   nereid_error_free(err);
-  for (i = 0; i < n && texts; i++) free(texts[i]);
-  free(args), free(texts);
+  return good;
+}
+
+/* text: of a line. False: it is left out. */
+static bool read_line(FromLog *f, const char *text, char *why, size_t size) {
+  const char *reason = NULL;
+  Line *l = calloc(1, sizeof *l), **more = realloc(f->kept, sizeof *more * (size_t)(f->kept_count + 1));
+  if (more) f->kept = more;
+  if (!l || !more) return snprintf(why, size, "out of memory"), free(l), false;
+  if (!(l->row = json_parse(text, &reason))) return snprintf(why, size, "no JSON: %s", reason), free_line(l), false;
+  l->launch = (Recorded){.row = l->row, .root = f->root};
+  char detail[1024];
+  bool good = add_line(f, l, detail, sizeof detail);
+  if (!good) snprintf(why, size, "%s: %s", json_get_text(l->row, "kernel", "?"), detail);
+  if (l->module) f->kept[f->kept_count++] = l;
+  else free_line(l);
   return good;
 }
 
@@ -183,32 +196,23 @@ static int add_log(nereid_build *b, Build *all) {
   int64_t start = now_ns();
   int line = 0;
   for (char *p = text, *next; *p; p = next) {
-    char *end = p + strcspn(p, "\n"), reason[1024];
+    char *end = p + strcspn(p, "\n"), reason[1200];
     next = *end ? end + 1 : end;
     *end = 0;
     line++;
     if (!p[strspn(p, " \t\r")]) continue;
-    Json *row = json_parse(p, &why);
     progress(start, "line %d, %d launches", line, f.launches);
     f.launches++;
-    if (row && add_row(&f, row, reason, sizeof reason)) {
-      json_free(row);
-      continue;
-    }
+    if (read_line(&f, p, reason, sizeof reason)) continue;
     progress_clear();
-    fprintf(stderr, "nereid build: %s:%d is left out: %s%s%s\n", all->from, line,
-            row ? json_get_text(row, "kernel", "?") : "no JSON", row ? ": " : "", row ? reason : "");
-    json_free(row);
+    fprintf(stderr, "nereid build: %s:%d is left out: %s\n", all->from, line, reason);
     f.left_out++;
   }
   progress_clear();
   if (!all->json) printf("%d launches, %d left out\n", f.launches, f.left_out);
   all->launches = f.launches, all->left_out = f.left_out;
-  for (int i = 0; i < f.module_count; i++) {
-    nereid_module_free(f.modules[i].module);
-    free(f.modules[i].path);
-  }
-  free(f.modules), free(text);
+  for (int i = 0; i < f.kept_count; i++) free_line(f.kept[i]);
+  free(f.kept), free(text);
   return f.launches == f.left_out ? 1 : 0;
 }
 

@@ -124,6 +124,7 @@ typedef struct Defines {
 } Defines;
 const char *define_add(Defines *d, const char *text); /* NULL, or what is said after its name: "needs ..." */
 void defines_free(Defines *d);
+bool defines_answer(const Defines *d, const char *name, nereid_value *out); /* the last of this name */
 /* nereid_module_load, with these names; they must outlive the module. */
 nereid_status defines_load(Defines *d, const char *path, nereid_module **out, nereid_error **error);
 

@@ -30,17 +30,20 @@ void defines_free(Defines *d) {
   free(d->identity);
 }
 
-static bool ask(void *arg, nereid_ask what, void *of, const char *name, nereid_value *out) {
-  const Defines *d = arg;
+bool defines_answer(const Defines *d, const char *name, nereid_value *out) {
   size_t n = strlen(name);
-  (void)of;
-  for (int i = d->count - 1; i >= 0 && what == NEREID_ASK_NAME; i--) /* the last one holds */
+  for (int i = d->count - 1; i >= 0; i--)
     if (!strncmp(d->texts[i], name, n) && d->texts[i][n] == '=') {
       nereid_value_set_expression(out, d->texts[i] + n + 1);
       nereid_value_mark_constexpr(out);
       return true;
     }
   return false;
+}
+
+static bool ask(void *arg, nereid_ask what, void *of, const char *name, nereid_value *out) {
+  (void)of;
+  return what == NEREID_ASK_NAME && defines_answer(arg, name, out);
 }
 
 nereid_status defines_load(Defines *d, const char *path, nereid_module **out, nereid_error **error) {

@@ -33,10 +33,26 @@ extern const char *const replay_state_names[REPLAY_STATE_COUNT];
 /* replay_args.c: argument i of a row; of arrays their type alone, of a tuple how many items it has. *text: what a
  * constexpr points to, to be freed. */
 bool replay_argument(const Json *a, int i, nereid_arg *arg, char **text, char *why, size_t size);
-/* A recorded constant as Python text, malloc'ed; "triton_dtype:fp16" of a type. NULL: it has no such text. */
-char *replay_constant(const Json *v);
+/* Of a constexpr. The others (functions, an Enum's members) are names, which recorded.c answers for. */
+bool replay_has_text(const Json *v);
 char *replay_path(const char *root, const char *file);       /* where a row's file is; to be freed */
 bool replay_dims(const Json *list, int64_t *out, int *rank); /* up to MAX_DIMS */
+
+/* recorded.c: a launch of a log. */
+typedef struct Recorded {
+  const Json *row; /* these three: the caller's */
+  const char *root;
+  const Defines *defines; /* said before the log's names; or NULL */
+  nereid_arg *args;       /* the launch's `given`, then the items of their tuples, `count` in all */
+  const Json **nodes;     /* parallel to args: what the log says */
+  char **texts;           /* of constexprs */
+  int count, given;
+} Recorded;
+bool recorded_read(Recorded *r, char *why, size_t size); /* fills in what is not the caller's */
+void recorded_free(Recorded *r);
+/* r must outlive the module. */
+nereid_status recorded_load(const Recorded *r, nereid_module **out, nereid_error **error);
+bool recorded_same_module(const Recorded *a, const Recorded *b); /* one file, and names of the same values */
 
 /* One process's own devices. */
 typedef struct Replayer {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The Python text of a recorded constexpr value. */
-char *replay_constant(const Json *v) {
+/* The Python text of a recorded constexpr value; "triton_dtype:fp16" of a type. NULL: it has none. */
+static char *constant_text(const Json *v) {
   const char *name;
   switch (v->kind) {
     case JSON_NULL: return format_string("None");
@@ -24,7 +24,7 @@ char *replay_constant(const Json *v) {
     case JSON_ARRAY: {
       char *out = format_string("(");
       for (const Json *m = v->first; m && out; m = m->next) {
-        char *item = replay_constant(m), *longer = format_string("%s%s, ", out, item ? item : "None");
+        char *item = constant_text(m), *longer = format_string("%s%s, ", out, item ? item : "None");
         free(out), free(item);
         out = longer;
       }
@@ -37,6 +37,25 @@ char *replay_constant(const Json *v) {
       return NULL;
   }
   return NULL;
+}
+
+bool replay_has_text(const Json *v) {
+  bool good = v->kind != JSON_OBJECT || json_get(v, "dtype") || (json_get(v, "jit") && !json_get(v, "function"));
+  for (const Json *item = v->kind == JSON_ARRAY ? v->first : NULL; item && good; item = item->next)
+    good = item->kind != JSON_OBJECT && replay_has_text(item);
+  return good;
+}
+
+static const char *called(const Json *v) {
+  static const char *const keys[] = {"jit", "constexpr_function", "class", "member", "object", "named_tuple"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (json_get_text(v, keys[i], NULL)) return json_get_text(v, keys[i], NULL);
+  return "value";
+}
+
+/* The name that is asked back for what has no text. */
+static char *asked_back(const Json *v, const char *parameter) {
+  return replay_has_text(v) ? NULL : format_string("%s_is_%s", parameter ? parameter : "item", called(v));
 }
 
 /* Type names stand in a log as Triton's short ("fp16") or long ("float16") names; in Python text they are
@@ -91,7 +110,8 @@ bool replay_argument(const Json *a, int i, nereid_arg *arg, char **text, char *w
   } else if (json_get(a, "none")) {
     *arg = nereid_none();
   } else if ((v = json_get(a, "constexpr"))) {
-    *text = replay_constant(v);
+    *text = asked_back(v, json_get_text(a, "name", NULL));
+    if (!*text) *text = constant_text(v);
     if (*text && !strncmp(*text, "triton_dtype:", 13)) {
       char *python = dtype_text(*text + 13);
       free(*text);

@@ -34,14 +34,8 @@ typedef struct Row {
   const Json *json;
   int64_t number, grid[3];
   nereid_module *module;
-  nereid_arg *args;   /* the launch's `given`, then the items of their tuples, `count` in all */
-  const Json **nodes; /* these three are parallel to args: what the log says */
-  RowArray *arrays;
-  char **texts;  /* constexpr texts owned here */
-  Defines names; /* the kernel's free names as recorded, then those of the command line */
-  char **name_texts;
-  int name_count;
-  int count, given;
+  Recorded launch;
+  RowArray *arrays; /* parallel to its args */
   double rtol;
   int64_t *programs;
   int64_t program_count;
@@ -68,51 +62,25 @@ static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
   return array_describe(&row->arrays[i].shape, t, rank, shape, strides);
 }
 
-static bool make_arg(Row *row, int i) {
-  const Json *a = row->nodes[i];
-  const char *why = NULL;
-  if (!replay_argument(a, i, &row->args[i], &row->texts[i], row->detail, sizeof row->detail)) return false;
-  nereid_arg *arg = &row->args[i];
-  if (arg->kind == NEREID_ARG_TUPLE) {
-    arg->items = &row->args[row->count];
-    for (const Json *item = json_get(a, "tuple")->first; item; item = item->next) row->nodes[row->count++] = item;
-    return true;
-  }
-  if (arg->kind != NEREID_ARG_POINTER && arg->kind != NEREID_ARG_DESCRIPTOR) return true;
-  if ((why = make_array(row, i, a, arg->dtype)))
-    return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
-  return true;
-}
-
-/* Of a list and the tuples in it. */
-static int count_arguments(const Json *list) {
-  int n = list ? list->count : 0;
-  for (const Json *a = list ? list->first : NULL; a; a = a->next) n += count_arguments(json_get(a, "tuple"));
-  return n;
-}
-
 static bool make_args(Row *row) {
-  const Json *args = json_get(row->json, "args");
-  size_t n = (size_t)count_arguments(args) + 1;
-  row->args = calloc(n, sizeof *row->args);
-  row->nodes = calloc(n, sizeof *row->nodes);
-  row->arrays = calloc(n, sizeof *row->arrays);
-  row->texts = calloc(n, sizeof *row->texts);
-  if (!row->args || !row->nodes || !row->arrays || !row->texts)
-    return snprintf(row->detail, sizeof row->detail, "out of memory"), false;
-  for (const Json *a = args ? args->first : NULL; a; a = a->next) row->nodes[row->count++] = a;
-  row->given = row->count;
-  for (int i = 0; i < row->count; i++)
-    if (!make_arg(row, i)) return false;
+  Recorded *l = &row->launch;
+  if (!recorded_read(l, row->detail, sizeof row->detail)) return false;
+  row->arrays = calloc((size_t)l->count + 1, sizeof *row->arrays);
+  if (!row->arrays) return snprintf(row->detail, sizeof row->detail, "out of memory"), false;
+  for (int i = 0; i < l->count; i++) {
+    if (l->args[i].kind != NEREID_ARG_POINTER && l->args[i].kind != NEREID_ARG_DESCRIPTOR) continue;
+    const char *why = make_array(row, i, l->nodes[i], l->args[i].dtype);
+    if (why) return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
+  }
   return true;
 }
 
 /* For a launch with addresses of its own; NULL: out of memory. */
 static nereid_arg *copy_args(const Row *row) {
-  nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
-  for (int i = 0; args && i < row->count; i++) {
-    args[i] = row->args[i];
-    if (args[i].kind == NEREID_ARG_TUPLE) args[i].items = args + (row->args[i].items - row->args);
+  nereid_arg *args = malloc(sizeof *args * (size_t)(row->launch.count + 1));
+  for (int i = 0; args && i < row->launch.count; i++) {
+    args[i] = row->launch.args[i];
+    if (args[i].kind == NEREID_ARG_TUPLE) args[i].items = args + (row->launch.args[i].items - row->launch.args);
   }
   return args;
 }
@@ -170,7 +138,7 @@ static nereid_status upload(nereid_device *d, const RowArray *a, void **p, nerei
 }
 
 static bool has_int_arrays(const Row *row) {
-  for (int i = 0; i < row->count; i++)
+  for (int i = 0; i < row->launch.count; i++)
     if (row->arrays[i].is_array && !is_float(row->arrays[i].shape.dtype) && row->arrays[i].shape.dtype != NEREID_I1)
       return true;
   return false;
@@ -179,7 +147,7 @@ static bool has_int_arrays(const Row *row) {
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void free_on(nereid_device *d, Row *row, bool interp) {
-  for (int i = 0; i < row->count; i++) {
+  for (int i = 0; i < row->launch.count && row->arrays; i++) {
     void **p = interp ? &row->arrays[i].on_interp : &row->arrays[i].on_device;
     if (*p) nereid_free(d, *p);
     *p = NULL;
@@ -191,7 +159,7 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
   nereid_arg *args = copy_args(row);
   if (!args) return NEREID_OUT_OF_MEMORY;
   nereid_status status = NEREID_OK;
-  for (int i = 0; i < row->count && !status; i++) {
+  for (int i = 0; i < row->launch.count && !status; i++) {
     RowArray *a = &row->arrays[i];
     void **p = interp ? &a->on_interp : &a->on_device;
     if (!a->is_array) continue;
@@ -209,8 +177,8 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
                             .program_count = row->program_count};
   nereid_function *f = NULL;
   if (!status)
-    status =
-        nereid_compile(d, row->module, json_get_text(row->json, "kernel", ""), args, row->given, &options, &f, err);
+    status = nereid_compile(d, row->module, json_get_text(row->json, "kernel", ""), args, row->launch.given, &options,
+                            &f, err);
   if (!status && !interp) {
     nereid_function_info info;
     nereid_function_get_info(f, &info);
@@ -218,7 +186,7 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
     row->peak_bytes = info.peak_bytes;
   }
   int64_t start = now_ns();
-  if (!status) status = nereid_run(f, NULL, row->grid, args, row->given, err);
+  if (!status) status = nereid_run(f, NULL, row->grid, args, row->launch.given, err);
   if (!status && !interp) row->run_ms = (double)(now_ns() - start) / 1e6;
   nereid_function_free(f);
   free(args);
@@ -231,7 +199,7 @@ static nereid_status assemble_row(Replayer *r, Row *row, const nereid_arg *args,
   nereid_report_options how = {.target = r->options->target, .occupancy_only = true};
   nereid_report *report = NULL;
   nereid_status status = nereid_report_launch(row->module, json_get_text(row->json, "kernel", ""), NULL, args,
-                                              row->given, options, &how, &report, err);
+                                              row->launch.given, options, &how, &report, err);
   if (status) return status;
   row->registers = report->registers;
   row->spill_bytes = report->spill_bytes;
@@ -248,7 +216,7 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
                             .num_ctas = (int)json_get_int(meta, "num_ctas", 0)};
   nereid_arg *args = copy_args(row);
   if (!args) return NEREID_OUT_OF_MEMORY;
-  for (int i = 0; i < row->count; i++) {
+  for (int i = 0; i < row->launch.count; i++) {
     static char aligned[64] __attribute__((aligned(64)));
     if (row->arrays[i].is_array) args[i].pointer = aligned; /* as what is run later will be */
   }
@@ -258,14 +226,14 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
     int64_t start = now_ns();
     if (r->options->target) status = assemble_row(r, row, args, &options, err);
     else
-      status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->given, &options, "c",
-                              "host", &text, err);
+      status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->launch.given, &options,
+                              "c", "host", &text, err);
     row->front_ms = (double)(now_ns() - start) / 1e6;
     free(text);
   } else {
     nereid_function *f = NULL;
-    status = nereid_compile(r->device, row->module, json_get_text(row->json, "kernel", ""), args, row->given, &options,
-                            &f, err);
+    status = nereid_compile(r->device, row->module, json_get_text(row->json, "kernel", ""), args, row->launch.given,
+                            &options, &f, err);
     if (!status) {
       nereid_function_info info;
       nereid_function_get_info(f, &info);
@@ -309,13 +277,13 @@ static double unit_roundoff(nereid_dtype t) {
 
 static double row_tolerance(const Row *row) {
   double u = 0;
-  for (int i = 0; i < row->count; i++)
+  for (int i = 0; i < row->launch.count; i++)
     if (row->arrays[i].is_array && unit_roundoff(row->arrays[i].shape.dtype) > u)
       u = unit_roundoff(row->arrays[i].shape.dtype);
-  for (int i = 0; i < row->count; i++) { /* types the kernel is told to compute in */
-    if (!row->texts[i]) continue;
-    if (strstr(row->texts[i], "bfloat16") && u < 0x1p-8) u = 0x1p-8;
-    if (strstr(row->texts[i], "language.float16") && u < 0x1p-11) u = 0x1p-11;
+  for (int i = 0; i < row->launch.count; i++) { /* types the kernel is told to compute in */
+    if (!row->launch.texts[i]) continue;
+    if (strstr(row->launch.texts[i], "bfloat16") && u < 0x1p-8) u = 0x1p-8;
+    if (strstr(row->launch.texts[i], "language.float16") && u < 0x1p-11) u = 0x1p-11;
   }
   if (u < 0x1p-24) u = 0x1p-24;
   return u <= 0x1p-24 ? u * 0x1p11 : u * 4;
@@ -366,7 +334,7 @@ static bool compare_pass(Replayer *r, const RowArray *a, double rtol, double ato
 }
 
 static bool has_float_arrays(const Row *row) {
-  for (int i = 0; i < row->count; i++)
+  for (int i = 0; i < row->launch.count; i++)
     if (row->arrays[i].is_array && is_float(row->arrays[i].shape.dtype)) return true;
   return false;
 }
@@ -387,8 +355,8 @@ static bool compare_array(Replayer *r, Row *row, int i, char *buffer, nereid_err
   if (c.mismatches == c.one_off && c.one_off * 50 <= c.elements && has_float_arrays(row)) return true;
   snprintf(row->detail, sizeof row->detail,
            "%s: %ld of %ld elements looked at differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)",
-           row->args[i].name ? row->args[i].name : "an item of a tuple", (long)c.mismatches, (long)c.elements,
-           (long)c.worst_at, c.got, c.want, rtol, rms);
+           row->launch.args[i].name ? row->launch.args[i].name : "an item of a tuple", (long)c.mismatches,
+           (long)c.elements, (long)c.worst_at, c.got, c.want, rtol, rms);
   return false;
 }
 
@@ -406,8 +374,8 @@ static void keep_error(Row *row, nereid_error *err) {
  * first. */
 static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
   nereid_error *err = NULL;
-  for (int i = 0; i < row->count; i++)
-    if (row->arrays[i].is_array && !fill_recorded(&row->arrays[i], json_get(row->nodes[i], "values")) &&
+  for (int i = 0; i < row->launch.count; i++)
+    if (row->arrays[i].is_array && !fill_recorded(&row->arrays[i], json_get(row->launch.nodes[i], "values")) &&
         !fill_pattern(&row->arrays[i], fill, (uint64_t)(row->number * 100 + i)))
       return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
   nereid_status status = run_on(r->interp, row, true, false, &err);
@@ -416,7 +384,7 @@ static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
   if (status) return keep_error(row, err), REPLAY_RUN_FAILED;
   char *buffer = malloc(2 * CHUNK);
   bool same = buffer != NULL;
-  for (int i = 0; i < row->count && same; i++)
+  for (int i = 0; i < row->launch.count && same; i++)
     if (row->arrays[i].is_array) same = compare_array(r, row, i, buffer, &err);
   free(buffer);
   if (err) return keep_error(row, err), REPLAY_RUN_FAILED;
@@ -428,41 +396,14 @@ static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
   return REPLAY_DIFFERS;
 }
 
-/* What the recorder has seen of the kernel's free names: constants, since types and functions are the file's own. */
-static const char *recorded_names(Row *row, const Defines *given) {
-  static const char no_memory[] = "finds no memory";
-  const Json *names = json_get(row->json, "names");
-  int count = names && names->kind == JSON_OBJECT ? names->count : 0;
-  row->name_texts = calloc((size_t)count + 1, sizeof *row->name_texts);
-  if (!row->name_texts) return no_memory;
-  for (const Json *v = count ? names->first : NULL; v; v = v->next) {
-    if (v->kind == JSON_OBJECT) continue;
-    char *value = replay_constant(v), *text = value ? format_string("%s=%s", v->key, value) : NULL;
-    free(value);
-    if (!text) return no_memory;
-    row->name_texts[row->name_count++] = text;
-    const char *why = define_add(&row->names, text);
-    if (why) return why;
-  }
-  for (int i = 0; i < given->count; i++) {
-    const char *why = define_add(&row->names, given->texts[i]);
-    if (why) return why;
-  }
-  return NULL;
-}
-
 static ReplayState do_row(Replayer *r, Row *row) {
   nereid_error *err = NULL;
   const Json *grid = json_get(row->json, "grid");
-  if (!make_args(row)) return row->texts ? REPLAY_COMPILE_FAILED : REPLAY_RUN_FAILED;
+  if (!make_args(row)) return REPLAY_COMPILE_FAILED;
   int i = 0;
   row->grid[0] = row->grid[1] = row->grid[2] = 1;
   for (const Json *g = grid ? grid->first : NULL; g && i < 3; g = g->next) row->grid[i++] = g->i;
-  const char *why = recorded_names(row, &r->options->defines);
-  if (why) return snprintf(row->detail, sizeof row->detail, "a name of the row %s", why), REPLAY_COMPILE_FAILED;
-  char *path = replay_path(r->options->root, json_get_text(row->json, "file", ""));
-  nereid_status status = path ? defines_load(&row->names, path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
-  free(path);
+  nereid_status status = recorded_load(&row->launch, &row->module, &err);
   if (!status) status = compile_row(r, row, &err);
   if (status) return keep_error(row, err), REPLAY_COMPILE_FAILED;
   if (r->options->compile_only) return REPLAY_COMPILED;
@@ -498,7 +439,11 @@ void replay_begin_row(JsonWriter *w, int64_t number, const Json *row, ReplayStat
 }
 
 void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
-  Row row = {.json = json, .number = number};
+  Row row = {
+      .json = json,
+      .number = number,
+      .launch = {.row = json, .root = r->options->root, .defines = &r->options->defines},
+  };
   int64_t start = now_ns();
   ReplayState state = do_row(r, &row);
   free_on(r->interp, &row, true), free_on(r->device, &row, false);
@@ -521,13 +466,8 @@ void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
   json_end_object(&w);
   fputc('\n', out);
   fflush(out);
-  for (int i = 0; i < row.count; i++) {
-    free(row.arrays[i].pattern);
-    free(row.texts[i]);
-  }
-  free(row.args), free(row.nodes), free(row.arrays), free(row.texts), free(row.programs);
+  for (int i = 0; i < row.launch.count && row.arrays; i++) free(row.arrays[i].pattern);
+  free(row.arrays), free(row.programs);
   nereid_module_free(row.module);
-  defines_free(&row.names);
-  for (int i = 0; i < row.name_count; i++) free(row.name_texts[i]);
-  free(row.name_texts);
+  recorded_free(&row.launch);
 }

@@ -49,6 +49,7 @@ typedef struct HostSource {
   const char *path, *text, *name, *must_use;
   size_t text_size;
   int line;
+  bool whole; /* text is all of the file (NULL: it is read): the def or class `name` nearest to line is meant */
   void *scope;
   bool noinline, debug, launch_only;
   const char *const *no_specialize, *const *no_align; /* NULL-terminated; or NULL */

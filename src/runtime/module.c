@@ -190,8 +190,10 @@ static void in_child(void *owner) {
 /* source, host: NULL, or of nereid_module_load_source. */
 static nereid_status module_create(const char *path, const char *text, size_t size, const nereid_source *source,
                                    const nereid_host *host, nereid_module **out, nereid_error **error) {
+  static _Atomic uint64_t created;
   nereid_module *m = calloc(1, sizeof *m);
   if (!m) return error_out_of_memory(error);
+  m->number = atomic_fetch_add(&created, 1);
   pthread_mutex_init(&m->lock, NULL);
   pthread_mutex_init(&m->tuning_cache_lock, NULL);
   pthread_mutex_init(&m->tune_lock, NULL);
@@ -269,8 +271,9 @@ nereid_status nereid_module_load_source(const nereid_source *given, const nereid
   size_t path_n = strlen(source.path);
   if (path_n > 3 && !strcmp(source.path + path_n - 3, ".cu"))
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is CUDA C, whose names cannot be given", source.path);
-  if (!source.text && source.kind == NEREID_SOURCE_FILE) return load_file(source.path, &source, &host, out, error);
-  if (!source.text) return error_null(error, name, "source->text");
+  if (!source.text && source.kind == NEREID_SOURCE_JIT && !source.name)
+    return error_null(error, name, "source->text, and source->name");
+  if (!source.text) return load_file(source.path, &source, &host, out, error);
   return module_create(source.path, source.text, source.text_bytes, &source, &host, out, error);
 }
 

@@ -207,13 +207,15 @@ void nereid_value_mark_constexpr(nereid_value *value) {
 static void copy_source(HostValue *v, HostSource *out, const nereid_source *s) {
   *out = (HostSource){.kind = (HostSourceKind)s->kind,
                       .path = copy_text(v, s->path, length(s->path)),
-                      .text = copy_text(v, s->text, s->text_bytes),
-                      .text_size = s->text_bytes,
+                      .whole = !s->text,
                       .line = s->line,
                       .scope = s->scope,
                       .noinline = s->noinline,
                       .debug = s->debug,
                       .launch_only = s->launch_only};
+  if (s->text) out->text = copy_text(v, s->text, s->text_bytes), out->text_size = s->text_bytes;
+  else if (!s->name && s->kind != NEREID_SOURCE_FILE)
+    problem(v, "the host gave a source without a text, and without a name to look for");
   if (s->name) out->name = copy_text(v, s->name, strlen(s->name));
   if (s->must_use_result) out->must_use = copy_text(v, s->must_use_result, strlen(s->must_use_result));
   out->no_specialize = copy_list(v, s->do_not_specialize, s->do_not_specialize_count);
@@ -296,10 +298,9 @@ bool names_keep_source(nereid_module *m, const nereid_source *s, const nereid_ho
   HostValue v = {.answer = &in_module};
   HostSource *kept = NEW(m->arena, HostSource);
   if (!kept) return false;
-  nereid_source given_source = *s;
-  given_source.text = m->text;
-  given_source.text_bytes = m->size;
-  copy_source(&v, kept, &given_source);
+  copy_source(&v, kept, s);
+  kept->text = m->text;
+  kept->text_size = m->size;
   m->source = kept;
   m->host = *host;
   if (host->identity && !(m->host.identity = arena_strdup(m->arena, host->identity))) return false;

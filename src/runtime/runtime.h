@@ -70,6 +70,7 @@ struct nereid_module {
   int kernel_count;
   struct Cache *cache;
   bool is_cuda_c;
+  uint64_t number;                              /* no other module of this process has it */
   pthread_mutex_t lock;                         /* of the arena and the instances once the module is loaded */
   struct Instance *instances;                   /* of a CUDA C file's templates */
   struct TunedConfig *winners;                  /* measure/tuning_cache.c */

@@ -668,7 +668,7 @@ class Processes(unittest.TestCase):
             self.assertEqual(rows[2]["from"], {"program.py:21": 1})
             self.assertEqual((first["file"], first["kernel"], first["grid"], first["meta"]),
                              ("kernels.py", "scaled", [2], {"num_warps": 2}))
-            self.assertEqual(first["names"], {"SCALE": 2})
+            self.assertEqual(first["names"], {"SCALE": 2, "tl": {"library": "triton.language"}})
             x = first["args"][0]
             self.assertEqual((x["name"], x["ptr"], x["shape"], x["strides"]), ("x_ptr", "int32", [100], [1]))
             self.assertEqual(x["values"], list(reversed(range(100))))
@@ -680,8 +680,10 @@ class Processes(unittest.TestCase):
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
                 self.assertIn("3 ran and agreed", p.stdout)  # made-up indices would leave the array
                 self.assertIn("recorded: 6 launches, 0 of them of rows that are listed", p.stdout)
-                with open(kernels, "a") as f:
-                    f.write("\n\n@triton.jit\ndef scaled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):\n    tl.nothing()\n")
+                with open(kernels) as f:
+                    text = f.read()
+                with open(kernels, "w") as f:
+                    f.write(text.replace("n, BLOCK: tl.constexpr):", "n, BLOCK: tl.constexpr):\n    tl.nothing()", 1))
                 p = subprocess.run([nereid_command, "replay", log, "--root", folder, "--json"], capture_output=True,
                                    text=True, timeout=120)
                 self.assertEqual(p.returncode, 1, p.stdout + p.stderr)
@@ -692,6 +694,160 @@ class Processes(unittest.TestCase):
                                    timeout=120)
                 self.assertIn("launched at program.py:18", p.stdout)
                 self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
+
+    def test_recorded_surroundings(self):
+        """Functions and types of closures, modules chosen at run time, Enums, kernels under a condition, and two of one
+        name: what Python knows stands in the log, and replay needs nothing else of the program."""
+        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+        with tempfile.TemporaryDirectory() as folder:
+            def write(name, text):
+                with open(os.path.join(folder, name), "w") as f:
+                    f.write(textwrap.dedent(text))
+            head = "import enum, importlib, os\nimport triton\nimport triton.language as tl\n"
+            write("acts.py", head + """POWER = tl.constexpr(int(os.environ["THE_POWER"]))\n""" + textwrap.dedent("""
+                @triton.jit
+                def power(x, n: tl.constexpr = POWER):
+                    y = x
+                    for _ in tl.static_range(n - 1):
+                        y = y * x
+                    return y
+
+                @triton.jit
+                def negative(x):
+                    return -x
+
+                @triton.constexpr_function
+                def twice(n):
+                    return 2 * n
+            """))
+            write("kernels.py", head + textwrap.dedent("""
+                ops = importlib.import_module(os.environ["THE_OPS"])
+
+                class Mode(enum.Enum):
+                    ADD = 1
+                    MUL = 2
+                MODE = tl.constexpr(Mode[os.environ["THE_MODE"]])
+
+                @triton.jit
+                def helper(x):
+                    return ops.power(x) + OFFSET
+                OFFSET = tl.constexpr(float(os.environ["THE_OFFSET"]))
+
+                if os.environ["THE_MODE"] == "MUL":
+                    @triton.jit
+                    def chosen(x_ptr, BLOCK: tl.constexpr):
+                        i = tl.arange(0, BLOCK)
+                        x = tl.load(x_ptr + i)
+                        if MODE.value == 2:
+                            x = x * 2
+                        tl.store(x_ptr + i, helper(x))
+                else:
+                    @triton.jit
+                    def chosen(x_ptr, BLOCK: tl.constexpr):
+                        tl.static_assert(False, "the other one")
+
+                def closure(act, TYPE):
+                    @triton.jit
+                    def apply(x_ptr, F: tl.constexpr, BLOCK: tl.constexpr):
+                        i = tl.arange(0, BLOCK)
+                        tl.store(x_ptr + i, F(act(tl.load(x_ptr + i)).to(TYPE)))
+                    return apply
+
+                def other(f):
+                    @triton.jit
+                    def apply(x_ptr, F: tl.constexpr, BLOCK: tl.constexpr):
+                        tl.store(x_ptr + tl.arange(0, BLOCK), 1.0 * f(F.value))
+                    return apply
+            """))
+            write("program.py", """
+                import array
+                import acts, kernels
+                import triton.language as tl
+
+                x = array.array("f", [1.5] * 16)
+                kernels.chosen[(1,)](x, BLOCK=16)
+                assert x[0] == 27.5, x
+                kernels.closure(acts.negative, tl.float16)[(1,)](x, acts.power, BLOCK=16)
+                assert x[0] == -20784, x  # in f16
+                kernels.other(acts.twice)[(1,)](x, kernels.Mode.MUL, BLOCK=16)
+                assert x[0] == 4, x
+            """)
+            log = os.path.join(folder, "log.jsonl")
+            chosen = {"THE_POWER": "3", "THE_MODE": "MUL", "THE_OFFSET": "0.5", "THE_OPS": "acts"}
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder,
+                                os.path.join(folder, "program.py")], capture_output=True, text=True, timeout=120,
+                               env={**os.environ, **chosen})
+            self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+            with open(log) as f:
+                rows = [json.loads(line) for line in f]
+            names = rows[0]["names"]
+            self.assertEqual(names["MODE"], {"enum": "Mode", "member": "MUL", "value": 2})
+            helper = rows[0]["functions"][names["helper"]["function"]]
+            self.assertEqual((helper["jit"], helper["file"], helper["names"]["OFFSET"]), ("helper", "kernels.py", 0.5))
+            power = rows[0]["functions"][helper["names"]["ops"]["attributes"]["power"]["function"]]
+            self.assertEqual((power["file"], power["defaults"]), ("acts.py", {"n": 3}))
+            self.assertEqual(rows[1]["names"]["TYPE"], {"dtype": "fp16"})
+            if not os.path.exists(nereid_command):
+                return
+            def run(verb, *args):
+                p = subprocess.run([nereid_command, verb, *args, "--root", folder], capture_output=True, text=True,
+                                   timeout=120)
+                return p.returncode, p.stdout + p.stderr
+            status, said = run("replay", log)
+            self.assertEqual((status, "3 ran and agreed" in said), (0, True), said)
+            status, said = run("build", "--from", log, "--target", "cpu", "-o", os.path.join(folder, "all.nereid"))
+            self.assertEqual((status, "3 launches, 0 left out" in said), (0, True), said)
+            # lines that have moved; what a def has now; and a def that is gone
+            with open(os.path.join(folder, "kernels.py")) as f:
+                text = f.read()
+            write("kernels.py", "# moved\n\n" + text.replace("x = x * 2", 'tl.static_assert(False, "that one")'))
+            status, said = run("replay", log)
+            self.assertEqual((status, "that one" in said, "2 ran and agreed" in said), (1, True, True), said)
+            write("kernels.py", text.replace("def helper", "def renamed"))
+            self.assertIn("has no def `helper`", run("replay", log)[1])
+            # names whose values differ: a bundle could not say which of the two is meant
+            write("twice.jsonl", json.dumps(rows[1]) + "\n" + json.dumps({**rows[1], "names": {
+                **rows[1]["names"], "TYPE": {"dtype": "fp32"}}}) + "\n")
+            status, said = run("build", "--from", os.path.join(folder, "twice.jsonl"), "--target", "cpu", "-o",
+                               os.path.join(folder, "twice.nereid"))
+            self.assertIn("2 launches, 1 left out", said)
+            self.assertIn("its free names (or its def) are others there", said)
+
+    def test_recorded_kernels_without_a_file(self):
+        """A zip's, a notebook's: their text stands in the log."""
+        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+        with tempfile.TemporaryDirectory() as folder:
+            log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
+            with open(script, "w") as f:
+                f.write(textwrap.dedent('''
+                    import array, linecache, textwrap
+                    import triton
+                    import triton.language as tl
+                    text = textwrap.dedent("""
+                        import triton, triton.language as tl
+                        @triton.jit
+                        def inner(v):
+                            return v + 1
+
+                        @triton.jit
+                        def cell(x_ptr, BLOCK: tl.constexpr):
+                            i = tl.arange(0, BLOCK)
+                            tl.store(x_ptr + i, inner(tl.load(x_ptr + i)))
+                    """)
+                    linecache.cache["<cell 1>"] = (len(text), None, text.splitlines(True), "<cell 1>")
+                    scope = {}
+                    exec(compile(text, "<cell 1>", "exec"), scope)
+                    x = array.array("i", range(16))
+                    scope["cell"][(1,)](x, BLOCK=16)
+                    assert list(x) == list(range(1, 17)), x
+                '''))
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
+                               capture_output=True, text=True, timeout=120)
+            self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+            if os.path.exists(nereid_command):
+                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+                                   timeout=120)
+                self.assertEqual((p.returncode, "1 ran and agreed" in p.stdout), (0, True), p.stdout + p.stderr)
 
     def test_recorder_of_a_log_that_cannot_be_written(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -839,6 +995,9 @@ class Processes(unittest.TestCase):
                                capture_output=True, text=True, timeout=120)
             self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
             if os.path.exists(nereid_command):
+                p = subprocess.run([nereid_command, "build", "--from", log, "--root", folder, "--target", "cpu", "-o",
+                                    os.path.join(folder, "all.nereid")], capture_output=True, text=True, timeout=120)
+                self.assertIn("1 launches, 0 left out", p.stdout, p.stderr)
                 with open(log) as f:  # and one whose tuple is none
                     text = f.read()
                 with open(log, "w") as f:

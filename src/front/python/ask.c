@@ -15,6 +15,9 @@
  * again and stops at the first change never asks for the names of something that is gone. */
 #include "front/core.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 static const char *const ask_names[] = {"", "attribute ", "the default of ", "the annotation of "};
 
 static NORETURN void host_fails(Front *fr, Ask what, const char *name, const char *why) {
@@ -37,7 +40,7 @@ static uint64_t hash_list(uint64_t h, const char *const *list) {
 }
 
 static uint64_t hash_source(uint64_t h, const HostSource *s) {
-  const int numbers[] = {(int)s->kind, s->line, s->noinline, s->debug, s->launch_only};
+  const int numbers[] = {(int)s->kind, s->line, s->whole, s->noinline, s->debug, s->launch_only};
   h = hash_bytes(numbers, sizeof numbers, h);
   h = hash_bytes(&s->scope, sizeof s->scope, h);
   h = hash_text(hash_z(hash_z(hash_z(h, s->path), s->name), s->must_use), s->text, s->text_size);
@@ -65,6 +68,11 @@ uint64_t host_value_hash(const HostValue *v) {
 /* Its lines are those of its file: empty ones stand for what is above. */
 static Source *padded(Front *fr, const HostSource *s) {
   Context *cx = fr->cx;
+  if (s->whole) {
+    Source *file = s->text ? source_from_text(cx, s->path, s->text, s->text_size) : source_from_file(cx, s->path);
+    if (!file) diag_fail(cx, (Span){0}, "cannot read %s: %s", s->path, file_reason(errno));
+    return file;
+  }
   int64_t above = s->line > 1 ? s->line - 1 : 0;
   if (above + (int64_t)s->text_size > cx->limits.file)
     host_fails(fr, ASK_NAME, s->path, "its line and its text are larger than a file may be");
@@ -84,8 +92,35 @@ static Module *module_of(Front *fr, Project *p, const HostSource *s) {
   return m;
 }
 
-static Node *first_def(Front *fr, const Module *m, NodeKind kind, const HostSource *s) {
+typedef struct Nearest {
+  NodeKind kind;
+  const char *name;
+  int line, distance;
+  Node *found;
+} Nearest;
+
+static void look_nearer(void *arg, Node *n) {
+  stack_guard();
+  Nearest *near = arg;
+  bool is_def = n->kind == NODE_FUNCTION_DEF, is_class = n->kind == NODE_CLASS_DEF;
+  const NodeList *decorators = is_def ? &n->FunctionDef.decorator_list : is_class ? &n->ClassDef.decorator_list : NULL;
+  if (decorators && n->kind == near->kind && !strcmp(near->name, is_def ? n->FunctionDef.name : n->ClassDef.name)) {
+    int line = decorators->n ? decorators->at[0]->span.line : n->span.line; /* where Python says that it begins */
+    int distance = abs(line - near->line);
+    if (!near->found || distance < near->distance) near->found = n, near->distance = distance;
+  }
+  node_children(n, look_nearer, near);
+}
+
+static Node *definition(Front *fr, const Module *m, NodeKind kind, const HostSource *s) {
   const NodeList *body = &m->tree->Module.body;
+  if (s->whole) {
+    Nearest near = {.kind = kind, .name = s->name, .line = s->line};
+    look_nearer(&near, m->tree);
+    if (near.found) return near.found;
+    diag_fail(fr->cx, (Span){.source = m->source, .line = 1}, "%s has no %s `%s`", s->path,
+              kind == NODE_CLASS_DEF ? "class" : "def", s->name);
+  }
   for (int i = 0; i < body->n; i++)
     if (body->at[i]->kind == kind) return body->at[i];
   diag_fail(fr->cx, (Span){.source = m->source, .line = s->line > 1 ? s->line : 1}, "%s: its text has no %s",
@@ -113,7 +148,7 @@ static Function *function_of(Front *fr, Project *p, const HostSource *s) {
   Module *m = module_of(fr, p, kept);
   kept->text = m->source->text;
   Function *fn = NEW(cx->arena, Function);
-  fn->def = first_def(fr, m, NODE_FUNCTION_DEF, s);
+  fn->def = definition(fr, m, NODE_FUNCTION_DEF, s);
   fn->name = kept->name ? kept->name : fn->def->FunctionDef.name;
   fn->kind = s->kind == HOST_JIT ? FN_JIT : FN_CONSTEXPR;
   fn->noinline = s->noinline;
@@ -135,7 +170,7 @@ static Py *source_value(Front *fr, const HostSource *s) {
   if (v) return v;
   if (s->kind == HOST_CLASS) {
     Module *m = module_of(fr, p, s);
-    v = front_hooks.class_value(fr, first_def(fr, m, NODE_CLASS_DEF, s), m->globals);
+    v = front_hooks.class_value(fr, definition(fr, m, NODE_CLASS_DEF, s), m->globals);
   } else {
     v = py_function(fr, function_of(fr, p, s));
   }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- a host made of a table -------------------------------------------------------------------------------------- */
 
@@ -464,6 +465,60 @@ static void test_expressions(void **state) {
   }
 }
 
+/* A source without a text: its definition is looked for in the file, by its name and the line where it was. */
+static char path_of_text[] = "/tmp/nereid-names-XXXXXX";
+static int line_of_inner;
+
+static void give_inner(nereid_value *v) {
+  nereid_source s = {.size = sizeof s, .kind = NEREID_SOURCE_JIT, .path = path_of_text, .name = "inner"};
+  s.line = line_of_inner;
+  s.scope = (void *)"inner";
+  nereid_value_set_source(v, &s);
+}
+
+static void give_nameless(nereid_value *v) {
+  nereid_source s = {.size = sizeof s, .kind = NEREID_SOURCE_JIT, .path = path_of_text};
+  nereid_value_set_source(v, &s);
+}
+
+static void test_text_of_a_file(void **state) {
+  (void)state;
+  static const char text[] = "import triton.language as tl\nOWN = tl.constexpr(100)\n"
+                             "def first():\n    @jit\n    def inner():\n        return OWN + 1\n"
+                             "if unknown:\n    def inner():\n        return OWN + GIVEN\n"
+                             "class Other:\n    @jit\n    def k(out):\n        tl.store(out, f())\n";
+  int fd = mkstemp(path_of_text);
+  assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+  close(fd);
+  const Answer answers[] = {
+      {NEREID_ASK_NAME, "kernel", "f", give_inner}, {NEREID_ASK_NAME, "inner", "GIVEN", ten}, {0}};
+  const Answer nameless[] = {{NEREID_ASK_NAME, "kernel", "f", give_nameless}, {0}};
+  static const struct {
+    int line;
+    int64_t want;
+  } cases[] = {{4, 101}, {1, 101}, {8, 110}, {7, 110}, {1000, 110}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases + 3; i++) {
+    bool good = i < sizeof cases / sizeof *cases;
+    Table t = {i == sizeof cases / sizeof *cases ? nameless : answers, 0};
+    nereid_source s = source_of("", NEREID_SOURCE_JIT, "kernel");
+    nereid_host h = host_of(&t);
+    nereid_module *m = NULL;
+    int64_t out[8] = {0};
+    s.text = NULL, s.path = path_of_text;
+    s.name = i == sizeof cases / sizeof *cases + 1 ? "absent" : i > sizeof cases / sizeof *cases + 1 ? NULL : "k";
+    line_of_inner = good ? cases[i].line : 0;
+    nereid_status status = nereid_module_load_source(&s, &h, &m, &error);
+    if (!status) status = launch(m, out);
+    if (good && status) fail_msg("%s", nereid_error_text(error));
+    if (good) assert_int_equal(out[0], cases[i].want);
+    else assert_int_equal(status, s.name ? NEREID_BAD_SOURCE : NEREID_BAD_ARGUMENT);
+    nereid_error_free(error);
+    error = NULL;
+    nereid_module_free(m);
+  }
+  unlink(path_of_text);
+}
+
 static void test_bad_calls(void **state) {
   (void)state;
   Table t = {0};
@@ -495,9 +550,9 @@ static void test_bad_calls(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),      cmocka_unit_test(test_functions),
-                                     cmocka_unit_test(test_errors),      cmocka_unit_test(test_allowed_globals),
-                                     cmocka_unit_test(test_changes),     cmocka_unit_test(test_file),
-                                     cmocka_unit_test(test_expressions), cmocka_unit_test(test_bad_calls)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_values),          cmocka_unit_test(test_functions),      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_allowed_globals), cmocka_unit_test(test_changes),        cmocka_unit_test(test_file),
+      cmocka_unit_test(test_expressions),     cmocka_unit_test(test_text_of_a_file), cmocka_unit_test(test_bad_calls)};
   return cmocka_run_group_tests(tests, open_device, close_device);
 }
