@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -467,13 +468,14 @@ int64_t clock_ns(void); /* monotonic */
 /* ---- process.c: compilers and the like --------------------------------------------------------------------------- */
 
 typedef struct ProcessOptions {
-  const char *setting; /* a "NAME=value" for its environment, unless NAME is there already */
-  const char *folder;  /* its TMPDIR */
-  int64_t most_ns;     /* after which it is killed, with all of its process group; 0: it may take its time */
+  const char *setting;     /* a "NAME=value" for its environment, unless NAME is there already */
+  const char *folder;      /* its TMPDIR */
+  int64_t most_ns;         /* after which it is killed, with all of its process group; 0: it may take its time */
+  const atomic_bool *stop; /* so it is as soon as another thread sets this; or NULL */
 } ProcessOptions;
 /* Runs argv[0] with argv without a shell that would read them, its stdout+stderr gathered in `output` up to a size;
  * returns the exit status, 128+signal when killed, -1 with errno when it could not be started, took too long
- * (ETIMEDOUT) or process_stop_all was called (ECANCELED). */
+ * (ETIMEDOUT), or was stopped (ECANCELED) by *stop or process_stop_all. */
 int process_run(const char *const *argv, Buf *output);
 int process_run_with(const char *const *argv, const ProcessOptions *o, Buf *output);
 /* Kills what runs. For signal handlers, too. */

@@ -34,6 +34,7 @@ enum {
   MOST_WORDS = 64,
   REPORT_FD = 3,
   SLICE_MS = 100,
+  STOP_SLICE_MS = 4, /* where another thread may stop it */
 };
 
 /* Read by a signal handler, so without a lock. */
@@ -208,22 +209,26 @@ static bool read_piece(int fd, Buf *out) {
   return n > 0;
 }
 
-static int64_t left_ms(int64_t end) {
-  int64_t left = end ? (end - clock_ns()) / 1000000 + 1 : SLICE_MS;
-  return left < 0 ? 0 : left > SLICE_MS ? SLICE_MS : left;
+static int64_t left_ms(const ProcessOptions *o, int64_t end) {
+  int64_t slice = o->stop ? STOP_SLICE_MS : SLICE_MS, left = end ? (end - clock_ns()) / 1000000 + 1 : slice;
+  return left < 0 ? 0 : left > slice ? slice : left;
+}
+
+static bool is_over(const ProcessOptions *o, int64_t end) {
+  return (end && clock_ns() >= end) || (o->stop && atomic_load(o->stop));
 }
 
 /* Reads until everyone has closed the other end, or the program has ended (what it left running may keep that end for
- * ever). False: it took too long. */
-static bool gather(Child *c, int64_t end, Buf *output) {
+ * ever). False: it took too long, or is to stop. */
+static bool gather(Child *c, const ProcessOptions *o, int64_t end, Buf *output) {
   for (;;) {
     struct pollfd wanted = {.fd = c->output, .events = POLLIN};
-    int ready = poll(&wanted, 1, (int)left_ms(end));
+    int ready = poll(&wanted, 1, (int)left_ms(o, end));
     if (ready > 0) {
       if (!read_piece(c->output, output)) return true;
-      if (!end || clock_ns() < end) continue;
+      if (!is_over(o, end)) continue;
     }
-    if (end && clock_ns() >= end) return false;
+    if (is_over(o, end)) return false;
     if (!has_ended(c)) continue;
     while (poll(&wanted, 1, 0) > 0 && read_piece(c->output, output)) {}
     return true;
@@ -231,9 +236,9 @@ static bool gather(Child *c, int64_t end, Buf *output) {
 }
 
 /* The program has closed its output; mostly it has ended with that. */
-static bool await_end(Child *c, int64_t end) {
+static bool await_end(Child *c, const ProcessOptions *o, int64_t end) {
   for (int64_t pause = 20000; !has_ended(c); pause = pause < 10000000 ? 2 * pause : pause) {
-    if (end && clock_ns() >= end) return false;
+    if (is_over(o, end)) return false;
     nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
   }
   return true;
@@ -256,16 +261,17 @@ static void reap(Child *c) {
 /* An exit status; -1 with errno. *again: nobody knows how it ended. */
 static int finish(Child *c, const ProcessOptions *o, Buf *output, bool *again) {
   int64_t end = o->most_ns > 0 ? clock_ns() + o->most_ns : 0;
-  bool in_time = gather(c, end, output) && await_end(c, end);
+  bool in_time = gather(c, o, end, output) && await_end(c, o, end);
   if (!c->reaped) kill(-c->pid, SIGKILL); /* with what it left running */
-  if (!in_time) await_end(c, 0);
+  bool told = !in_time && o->stop && atomic_load(o->stop);
+  if (!in_time) await_end(c, &(ProcessOptions){0}, 0);
   if (c->report >= 0) fcntl(c->report, F_SETFL, O_NONBLOCK);
   reap(c);
   bool stopped = c->slot && atomic_load(&c->slot->stopped);
   if (c->slot) atomic_store(&c->slot->taken, false);
   close(c->output);
   if (c->report >= 0) close(c->report);
-  if (stopped) return errno = ECANCELED, -1;
+  if (stopped || told) return errno = ECANCELED, -1;
   if (!in_time) return errno = ETIMEDOUT, -1;
   if (c->has_status) return c->status;
   *again = c->report < 0;

@@ -29,12 +29,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { KEY_VERSION = 11 }; /* of what is built and how it is kept */
 enum { LITTLE = 512 };     /* bytes that are spilled */
+enum { LARGE_TEXT = 1 << 16 };
 enum { REGISTER_STEP = GPU_REGISTER_UNIT / 32 };
 
 typedef struct Figures {
@@ -148,7 +150,6 @@ typedef struct Job {
   const Buf *text;
   const GpuPtx *ptx;
   const GpuTarget *target;
-  bool may_fail; /* it was assembled otherwise already */
 } Job;
 
 static Buf with_blocks(Context *cx, const Buf *text, const GpuPtx *ptx, int blocks) {
@@ -160,54 +161,73 @@ static Buf with_blocks(Context *cx, const Buf *text, const GpuPtx *ptx, int bloc
   return b;
 }
 
-/* One run of ptxas in `folder`: *content gets what a cache file holds. False with errno when the folder takes no files.
- * ptxas's errors diag_fail(), but where the job may fail: then it counts as spilling all. */
-static bool run_ptxas(Context *cx, const char *folder, const Job *job, const Buf *text, bool quick, Buf *content,
-                      Figures *f) {
-  const GpuTarget *t = job->target;
-  const char *ptxas = job->ptxas;
-  const char *ptx = arena_printf(cx->arena, "%s/kernel.ptx", folder),
-             *cubin = arena_printf(cx->arena, "%s/kernel.cubin", folder);
-  unlink(ptx);
-  if (!file_write_new(ptx, text->at, text->n)) return false;
-  const char *arch = arena_printf(cx->arena, "-arch=%s", t->name);
-  const char *argv[12] = {ptxas, arch, "-v", ptx, "-o", cubin};
-  int count = 6;
-  if (job->ptx->has_lines) argv[count++] = "-lineinfo";
-  if (quick) argv[count++] = "--Ofast-compile", argv[count++] = "min";
-  Buf said = {0};
-  content->n = 0;
-  ProcessOptions o = {.setting = heap_setting, .folder = folder, .most_ns = compiler_ns(cx)};
-  int status = process_run_with(argv, &o, &said);
-  int error = errno;
-  if (status == 0 && file_read(cubin, content)) {
-    *f = (Figures){.cubin_bytes = content->n};
-    read_figures(said.at, f);
-    keep_unusual(said.at, content);
-    f->log_bytes = content->n - f->cubin_bytes;
-    buf_write(content, f, sizeof *f);
-    buf_destroy(&said);
-    if (content->failed) context_out_of_memory(cx);
-    return true;
+/* One run of ptxas. */
+typedef struct Run {
+  const Job *job;
+  const char *folder, *ptx, *cubin, *arch;
+  const Buf *text;
+  bool quick, may_fail;
+  int64_t most_ns;
+  const atomic_bool *stop; /* or NULL */
+  /* what comes of it */
+  Buf content, said; /* what a cache file holds, empty where nothing came; what ptxas said */
+  Figures f;
+  int status, error; /* as process_run's, and errno */
+  bool no_place;     /* the folder takes no files */
+} Run;
+
+static void run_free(Run *r) {
+  buf_destroy(&r->content);
+  buf_destroy(&r->said);
+}
+
+/* In no compilation's memory, so that another thread may do it. */
+static void run_ptxas(Run *r) {
+  const Job *job = r->job;
+  unlink(r->ptx), unlink(r->cubin);
+  r->no_place = !file_write_new(r->ptx, r->text->at, r->text->n);
+  r->error = errno;
+  for (bool again = !r->no_place; again;) {
+    const char *argv[12] = {job->ptxas, r->arch, "-v", r->ptx, "-o", r->cubin};
+    int count = 6;
+    if (job->ptx->has_lines) argv[count++] = "-lineinfo";
+    if (r->quick) argv[count++] = "--Ofast-compile", argv[count++] = "min";
+    run_free(r);
+    ProcessOptions o = {.setting = heap_setting, .folder = r->folder, .most_ns = r->most_ns, .stop = r->stop};
+    r->status = process_run_with(argv, &o, &r->said);
+    r->error = errno;
+    again = r->quick && r->status > 0; /* an assembler may not know the option */
+    r->quick = r->quick && !again;
   }
-  if (quick && status > 0) {
-    buf_destroy(&said);
-    return run_ptxas(cx, folder, job, text, false, content, f);
+  if (!r->no_place && r->status == 0 && file_read(r->cubin, &r->content)) {
+    r->f = (Figures){.cubin_bytes = r->content.n};
+    read_figures(r->said.at, &r->f);
+    keep_unusual(r->said.at, &r->content);
+    r->f.log_bytes = r->content.n - r->f.cubin_bytes;
+    buf_write(&r->content, &r->f, sizeof r->f);
+  } else {
+    buf_destroy(&r->content);
   }
+}
+
+/* False with errno when the folder takes no files. ptxas's errors diag_fail(), but where the run may fail: then it
+ * counts as spilling all. */
+static bool judge(Context *cx, Run *r) {
+  const char *ptxas = r->job->ptxas;
+  Buf said = r->said;
+  int status = r->status;
+  if (r->no_place) return errno = r->error, false;
+  if (r->content.failed) context_out_of_memory(cx);
+  if (r->content.n) return true;
   bool full = said.at && strstr(said.at, "No space left on device");
-  if (job->may_fail && status > 0 && !full) {
-    buf_destroy(&said);
-    *f = (Figures){.spill_bytes = INT_MAX};
-    return true;
-  }
-  const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error))
-                                 : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 4000 ? 4000 : said.n);
-  buf_destroy(&said);
+  if (r->may_fail && status > 0 && !full) return r->f = (Figures){.spill_bytes = INT_MAX}, true;
+  const char *words =
+      status < 0 ? strerror(r->error) : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 4000 ? 4000 : said.n);
   if (full) return errno = ENOSPC, false;
-  if (status < 0 && error == ETIMEDOUT)
+  if (status < 0 && r->error == ETIMEDOUT)
     diag_fail_limit(cx, (Span){0}, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
-                    "%s was stopped after %.3g seconds of the kernel's PTX", ptxas, (double)o.most_ns / 1e9);
-  if (status < 0 && error == ECANCELED) diag_fail(cx, (Span){0}, "%s was stopped", ptxas);
+                    "%s was stopped after %.3g seconds of the kernel's PTX", ptxas, (double)r->most_ns / 1e9);
+  if (status < 0 && r->error == ECANCELED) diag_fail(cx, (Span){0}, "%s was stopped", ptxas);
   if (status < 0)
     diag_fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
   if (status == 0)
@@ -217,7 +237,7 @@ static bool run_ptxas(Context *cx, const char *folder, const Job *job, const Buf
       diag_as(cx, ERROR_ASSEMBLER), (Span){0},
       "this is a fault of Nereid, of inline assembly in the kernel, or of an assembler too old for the target "
       "(CUDA 12.9 and newer know all)",
-      "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
+      "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, r->job->target->name, status, words);
 }
 
 /* Registers of a thread where a multiprocessor is to run so many blocks. */
@@ -240,66 +260,135 @@ static bool wants_more(const Job *job, int registers, int blocks, int tries) {
   return few || (!tries && (!ptx->bound || left >= registers - registers / 16));
 }
 
-/* What spills nothing, once more for a block more, and so on; kept as long as that spills nothing either. */
-static bool try_more_blocks(Context *cx, const char *folder, const Job *job, bool quick, Buf *content, int registers) {
-  const GpuPtx *ptx = job->ptx;
-  Job more = *job;
-  more.may_fail = true; /* an instruction of warpgroups may want more registers than that leaves */
-  bool done = true, kept = ptx->bounds_end;
-  for (int tries = 0; done && kept; tries++) {
-    int blocks = gpu_occupancy(job->target, registers, 0, ptx->threads / 32).blocks;
-    if (!wants_more(job, registers, blocks, tries)) break;
-    Buf text = with_blocks(cx, job->text, ptx, blocks + 1), other = {0};
-    Figures f;
-    done = run_ptxas(cx, folder, &more, &text, quick, &other, &f);
-    kept = done && !f.spill_bytes;
-    if (kept) {
-      Buf before = *content;
-      *content = other, other = before;
-      registers = f.registers;
-    }
-    buf_destroy(&other);
-  }
-  return done;
+/* The runs of one text; all are freed in the end. */
+typedef struct Build {
+  Context *cx;
+  const Job *job;
+  const char *folder;
+  Run *best;
+  Run run[4];
+} Build;
+
+/* Run number i, made anew, which then must not be the best. */
+static Run *run_of(Build *b, int i, const Buf *text, bool quick) {
+  static const char *const names[] = {"kernel", "block", "other", "more"};
+  Run *r = &b->run[i];
+  run_free(r);
+  *r = (Run){.job = b->job,
+             .folder = b->folder,
+             .ptx = arena_printf(b->cx->arena, "%s/%s.ptx", b->folder, names[i]),
+             .cubin = arena_printf(b->cx->arena, "%s/%s.cubin", b->folder, names[i]),
+             .arch = arena_printf(b->cx->arena, "-arch=%s", b->job->target->name),
+             .text = text,
+             .quick = quick,
+             .most_ns = compiler_ns(b->cx)};
+  return r;
 }
 
-/* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. What
- * spills least is kept. */
-static bool build_in(Context *cx, const char *folder, const Job *job, Buf *content) {
-  const GpuPtx *ptx = job->ptx;
-  Buf one_block;
-  struct {
-    const Buf *text;
-    bool quick;
-  } ways[] = {{job->text, ptx->is_product}, {NULL, false}, {job->text, !ptx->is_product}};
-  Figures f;
-  int best = 0, last = 0, least = INT_MAX;
-  for (int i = 0; i < 3 && least; i++) {
-    if (i == 1 && ptx->bounds_end && f.registers < gpu_thread_registers(ptx->threads / 32)) {
-      one_block = with_blocks(cx, job->text, ptx, 1);
-      ways[i].text = &one_block;
-    }
-    if (!ways[i].text || (i == 2 && least > LITTLE)) continue;
-    Job way = *job;
-    way.may_fail = i == 0 && ptx->bound; /* as in try_more_blocks */
-    if (!run_ptxas(cx, folder, &way, ways[i].text, ways[i].quick, content, &f)) return false;
-    last = i;
-    if (f.spill_bytes < least) best = i, least = f.spill_bytes;
+/* What spills least is kept. */
+static bool compare(Build *b, Run *r) {
+  if (!judge(b->cx, r)) return false;
+  if (!b->best || r->f.spill_bytes < b->best->f.spill_bytes) b->best = r;
+  return true;
+}
+
+static bool spills_little(const Figures *f) { return f->spill_bytes && f->spill_bytes <= LITTLE; }
+
+/* What spills nothing, once more for a block more, and so on; kept as long as that spills nothing either. */
+static bool try_more_blocks(Build *b) {
+  const GpuPtx *ptx = b->job->ptx;
+  for (int tries = 0; ptx->bounds_end; tries++) {
+    int registers = b->best->f.registers,
+        blocks = gpu_occupancy(b->job->target, registers, 0, ptx->threads / 32).blocks;
+    if (!wants_more(b->job, registers, blocks, tries)) break;
+    Buf text = with_blocks(b->cx, b->job->text, ptx, blocks + 1);
+    Run *r = run_of(b, b->best == &b->run[3] ? 1 : 3, &text, b->best->quick);
+    r->may_fail = true; /* an instruction of warpgroups may want more registers than that leaves */
+    run_ptxas(r);
+    if (!judge(b->cx, r)) return false;
+    if (r->f.spill_bytes) break;
+    b->best = r;
   }
-  if (!least) return try_more_blocks(cx, folder, job, ways[best].quick, content, f.registers);
-  return best == last || run_ptxas(cx, folder, job, ways[best].text, ways[best].quick, content, &f);
+  return true;
+}
+
+/* Whether the text may well spill, and a little, by what it needs at once; then both ways are asked for at once. Of
+ * large texts, of which ptxas takes a tenth of a second and more, since a processor may do in vain what the first way
+ * makes needless: gradients of attention (f32, heads of 128, 128 threads) of 260 registers spilled nothing, of 344 768
+ * bytes. */
+static bool asks_both(const Job *job) {
+  int limit = gpu_thread_registers(job->ptx->threads / 32), pressure = job->ptx->pressure;
+  return job->text->n >= LARGE_TEXT && pressure > limit && pressure < limit + limit / 4;
+}
+
+typedef struct Both {
+  Run *run[2];
+  atomic_bool stop; /* the second */
+} Both;
+
+static void run_one(void *arg, int64_t begin, int64_t end, int worker) {
+  Both *both = arg;
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    if (i && atomic_load(&both->stop)) continue;
+    run_ptxas(both->run[i]);
+    if (!i && !spills_little(&both->run[0]->f)) atomic_store(&both->stop, true);
+  }
+}
+
+/* The second is stopped when the first makes it needless; then it has no content. */
+static void run_both(Run *first, Run *second) {
+  Both both = {.run = {first, second}};
+  Pool *pool = pool_create(2);
+  second->stop = &both.stop;
+  if (pool) pool_run(pool, 2, 1, run_one, &both);
+  else run_one(&both, 0, 2, 0);
+  pool_destroy(pool);
+  second->stop = NULL;
+}
+
+/* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. */
+static bool build_in(Build *b) {
+  const Job *job = b->job;
+  const GpuPtx *ptx = job->ptx;
+  Run *first = run_of(b, 0, job->text, ptx->is_product), *other = run_of(b, 2, job->text, !ptx->is_product);
+  bool both = asks_both(job);
+  first->may_fail = ptx->bound; /* as in try_more_blocks */
+  if (both) run_both(first, other);
+  else run_ptxas(first);
+  if (!compare(b, first)) return false;
+  if (first->f.spill_bytes && ptx->bounds_end && first->f.registers < gpu_thread_registers(ptx->threads / 32)) {
+    Buf one_block = with_blocks(b->cx, job->text, ptx, 1);
+    Run *r = run_of(b, 1, &one_block, false);
+    run_ptxas(r);
+    if (!compare(b, r)) return false;
+  }
+  if (spills_little(&b->best->f)) {
+    if (!other->content.n) run_ptxas(other);
+    if (!compare(b, other)) return false;
+  }
+  return b->best->f.spill_bytes || try_more_blocks(b);
 }
 
 /* The same, and the folder goes. */
 static bool build_and_remove(Context *cx, TempFolder *folder, const Job *job, Buf *content) {
+  Build *b = NEW(cx->arena, Build);
+  *b = (Build){.cx = cx, .job = job, .folder = folder->path};
   volatile bool failed = true, built = false;
   if (context_try(cx)) {
-    built = build_in(cx, folder->path, job, content);
+    built = build_in(b);
     failed = false;
     context_end_try(cx);
   }
+  int error = errno;
+  if (built) {
+    Buf before = *content;
+    *content = b->best->content, b->best->content = before;
+  }
+  for (size_t i = 0; i < sizeof b->run / sizeof *b->run; i++) run_free(&b->run[i]);
   temp_remove(folder);
   if (failed) diag_fail_now(cx);
+  errno = error;
   return built;
 }
 

@@ -1,5 +1,6 @@
 /* ptxas's driver and its cache: hits, damage, folders that cannot be written, several processes, an assembler that is
  * missing, fails or spills. The assembler is a script of ours, so that this runs where CUDA is not. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,9 @@ static char folder[64], script[128], runs[128];
 /* Writes each run's text into the cubin, and says what `-v` says. A text with SPILL spills unless one block is enough,
  * one with WRONG fails, one with SLOW has a word of advice. One with ROOM takes 72 registers, of which 7 blocks run at
  * once, and 64 for 8; with TIGHT it spills for that, with NEVER it fails. One with BOUND says 8 by itself, one with
- * FEW 2, and takes 164 registers, of which 3 blocks run, and 96 for 4. */
+ * FEW 2, and takes 164 registers, of which 3 blocks run, and 96 for 4. One with WAYS 28 40 takes 255 registers and
+ * spills 28 bytes, and 40 by the option for products; with MEET the former waits until the latter has begun, which with
+ * FOREVER does not end. */
 static const char fake[] =
     "#!/bin/sh\n"
     "for a in \"$@\"; do case $a in *.ptx) ptx=$a;; *.cubin) out=$a;; -arch=*) arch=${a#-arch=};; esac; done\n"
@@ -31,12 +34,23 @@ static const char fake[] =
     "if grep -q NEVER \"$ptx\" && grep -q 'minnctapersm 8' \"$ptx\"; then\n"
     "  echo 'ptxas fatal   : (C7602) Insufficient registers (64) to compile instruction'; exit 255\n"
     "fi\n"
+    "if grep -q MEET \"$ptx\"; then\n"
+    "  if echo \"$*\" | grep -q Ofast; then echo > \"$RUNS.begun\"; if grep -q FOREVER \"$ptx\"; then exec sleep 1000; "
+    "fi\n"
+    "  else until [ -e \"$RUNS.begun\" ]; do sleep 0.01; done; fi\n"
+    "fi\n"
     "{ echo \"cubin of $arch\"; cat \"$ptx\"; } > \"$out\"\n"
     "echo 'ptxas info    : 0 bytes gmem'\n"
     "echo \"ptxas info    : Compiling entry function 'k' for '$arch'\"\n"
     "if grep -q SLOW \"$ptx\"; then echo \"ptxas info    : (C7514) Potential Performance Loss: wgmma serialized\"; fi\n"
     "echo 'ptxas info    : Function properties for k'\n"
-    "if grep -q SPILL \"$ptx\" && ! grep -q minnctapersm \"$ptx\"; then\n"
+    "if grep -q WAYS \"$ptx\"; then\n"
+    "  if echo \"$*\" | grep -q Ofast; then n=3; else n=2; fi\n"
+    "  echo \"way $n\" >> \"$out\"\n"
+    "  echo \"    16 bytes stack frame, $(grep -o 'WAYS [0-9]* [0-9]*' \"$ptx\" | cut -d ' ' -f $n) bytes spill "
+    "stores\"\n"
+    "  echo 'ptxas info    : Used 255 registers'\n"
+    "elif grep -q SPILL \"$ptx\" && ! grep -q minnctapersm \"$ptx\"; then\n"
     "  echo '    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads'; echo 'ptxas info    : Used 32 "
     "registers'\n"
     "elif grep -q 'minnctapersm 8' \"$ptx\"; then\n"
@@ -225,6 +239,45 @@ static void test_more_blocks(void **state) {
   }
 }
 
+/* Where little is spilled, both ways are tried, each once, and the better one is kept. Of a large text that needs more
+ * registers than there are they run at the same time, and the second is stopped where it is needless. */
+static void test_two_ways(void **state) {
+  (void)state;
+  static const struct {
+    const char *words;
+    bool large;
+    int spill, way, runs;
+  } cases[] = {{"WAYS 28 40", false, 28, 2, 2},
+               {"WAYS 40 28", false, 28, 3, 2},
+               {"WAYS 600 0", false, 600, 2, 1}, /* much is spilled */
+               {"WAYS 0 0", false, 0, 2, 1},
+               {"WAYS 28 40, MEET, PRESSURE 300", true, 28, 2, 2},
+               {"WAYS 40 28, MEET, PRESSURE 300", true, 28, 3, 2},
+               {"WAYS 0 0, MEET, FOREVER, PRESSURE 300", true, 0, 2, 2},
+               {"WAYS 600 0, MEET, FOREVER, PRESSURE 300", true, 600, 2, 2},
+               {"WAYS 0 0, PRESSURE 200", true, 0, 2, 1},
+               {"WAYS 700 0, PRESSURE 500", true, 700, 2, 1}};
+  setenv("NEREID_COMPILER_SECONDS", "300", 1);
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+    Buf ptx = {0}, said = {0};
+    GpuCubin c;
+    int before = run_count();
+    char begun[200], way[20];
+    snprintf(begun, sizeof begun, "%s.begun", runs);
+    unlink(begun);
+    buf_puts(&ptx, text(cases[i].words));
+    for (int k = 0; cases[i].large && k < 1 << 12; k++) buf_puts(&ptx, "// a long comment\n");
+    if (assemble(ptx.at, &c, &said)) fail_msg("%s", said.at);
+    assert_int_equal(c.spill_bytes, cases[i].spill);
+    snprintf(way, sizeof way, "way %d", cases[i].way);
+    assert_non_null(memmem(c.bytes, c.size, way, strlen(way)));
+    assert_int_equal(run_count() - before, cases[i].runs);
+    gpu_cubin_free(&c);
+    buf_destroy(&ptx);
+  }
+  unsetenv("NEREID_COMPILER_SECONDS");
+}
+
 /* Products are assembled with an option that not every assembler knows. */
 static void test_products(void **state) {
   (void)state;
@@ -394,6 +447,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_log_and_figures, setup, teardown),
       cmocka_unit_test_setup_teardown(test_spill, setup, teardown),
       cmocka_unit_test_setup_teardown(test_more_blocks, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_two_ways, setup, teardown),
       cmocka_unit_test_setup_teardown(test_products, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_folders, setup, teardown),
