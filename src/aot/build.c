@@ -654,9 +654,14 @@ nereid_status nereid_build_write_c(nereid_build *b, const char *base, nereid_err
   if (!b) return error_null(error, "nereid_build_write_c", "the build");
   if (!base || !*base) return error_null(error, "nereid_build_write_c", "the name");
   Context *cx = b->cx;
+  const char *slash = strrchr(base, '/'), *name = slash ? slash + 1 : base;
   volatile nereid_status status = NEREID_OUT_OF_MEMORY;
+  bool good = *name != 0; /* it stands in C texts */
+  for (const char *p = name; *p; p++) good = good && (unsigned char)*p >= ' ' && !strchr("\"\\*?", *p);
+  if (!good)
+    return error_set(error, NEREID_BAD_ARGUMENT, "as in out/kernels, for out/kernels.h and out/kernels.c",
+                     "'%s' names no C files", base);
   if (context_try(cx)) {
-    const char *slash = strrchr(base, '/'), *name = slash ? slash + 1 : base;
     Buf bytes = {.arena = cx->arena}, header = {.arena = cx->arena}, c = {.arena = cx->arena};
     aot_write(&b->content, cx->arena, &bytes);
     aot_write_header(b, name, &header);

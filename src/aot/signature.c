@@ -170,6 +170,18 @@ static int read_tuple(Context *cx, const char *text, const char *name, const Par
   return 1;
 }
 
+/* "f33*", "flaot32[N]": a type that there is not, rather than a constant; NULL: it may be one. */
+static const char *no_type(Context *cx, const char *text) {
+  bool star = *text == '*';
+  const char *word = text + star, *at = word;
+  while (isalnum((unsigned char)*at) || *at == '_') at++;
+  bool points = star || (*at == '*' && (!at[1] || at[1] == ':'));
+  bool shaped = *at == '[' && at > word && isdigit((unsigned char)at[-1]);
+  if (!isalpha((unsigned char)*word) || !(points || shaped)) return NULL;
+  return arena_printf(cx->arena, "there is no type '%.*s' (there are f32, bf16, f16, f64, i32, i64, u8, i1, ...)",
+                      (int)(at - word), word);
+}
+
 static bool read_param(Context *cx, const char *text, const char *name, const ParamRule *rule, int depth,
                        AotParams *out, const char **why) {
   int tuple = *text == '(' && !rule->is_constexpr ? read_tuple(cx, text, name, rule, depth, out, why) : 0;
@@ -187,6 +199,8 @@ static bool read_param(Context *cx, const char *text, const char *name, const Pa
     return !*end || read_cases(end + 1, p, why);
   }
   if (is_descriptor) return false;
+  const char *wrong = rule->is_constexpr ? NULL : no_type(cx, text);
+  if (wrong) return *why = wrong, false;
   p->value.kind = PARAM_CONSTEXPR, p->value.dtype = 0, p->shape = NULL;
   p->value.constant = !strcmp(text, "true")    ? "True"
                       : !strcmp(text, "false") ? "False"

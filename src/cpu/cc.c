@@ -46,7 +46,8 @@ static const char *const compile_flags[] = {"-std=gnu11",
 enum { FLAG_COUNT = sizeof compile_flags / sizeof *compile_flags };
 
 typedef struct Compiler {
-  const char *chosen;              /* $NEREID_CC, or NULL */
+  const char *chosen;              /* what a build or $NEREID_CC says, or NULL */
+  const char *by;                  /* whom to tell of it: "NEREID_CC" */
   const char *words[MAX_CC_WORDS]; /* of it */
   int count, options_at;           /* words[options_at...] are its options */
   const char *path;                /* of words[0]; NULL: not found */
@@ -67,7 +68,7 @@ static void add_identity(Context *cx, Buf *out, const char *word) {
 }
 
 /* The next word at *at, or NULL: quotes and backslashes keep what stands in them together, as in a shell. */
-static char *next_word(Context *cx, const char *all, const char **at) {
+static char *next_word(Context *cx, const char *by, const char *all, const char **at) {
   const char *p = *at + strspn(*at, " \t\n");
   if (!*p) return NULL;
   char *word = arena_alloc(cx->arena, strlen(p) + 1), *out = word, quote = 0;
@@ -77,7 +78,7 @@ static char *next_word(Context *cx, const char *all, const char **at) {
     else if (quote ? *p == quote : *p == '"' || *p == '\'') quote = quote ? 0 : *p;
     else *out++ = *p;
   }
-  if (quote) fail_cc(cx, NULL, arena_printf(cx->arena, "in NEREID_CC a quote is not closed: %s", all));
+  if (quote) fail_cc(cx, NULL, arena_printf(cx->arena, "in %s a quote is not closed: %s", by, all));
   *out = 0, *at = p;
   return word;
 }
@@ -85,13 +86,13 @@ static char *next_word(Context *cx, const char *all, const char **at) {
 /* `command`: as NEREID_CC has it; NULL: what that says. */
 static Compiler find_compiler(Context *cx, const char *command) {
   static const char *const names[] = {"cc", "gcc", "clang"};
-  Compiler c = {.identity = ""};
+  Compiler c = {.identity = "", .by = command ? "--cc" : "NEREID_CC"};
   const char *chosen = command ? command : environment_get("NEREID_CC");
   if (chosen && *chosen) {
     c.chosen = chosen;
-    for (char *w; (w = next_word(cx, c.chosen, &chosen));) {
+    for (char *w; (w = next_word(cx, c.by, c.chosen, &chosen));) {
       if (c.count == MAX_CC_WORDS)
-        fail_cc(cx, NULL, arena_printf(cx->arena, "NEREID_CC has more than %d words", MAX_CC_WORDS));
+        fail_cc(cx, NULL, arena_printf(cx->arena, "%s has more than %d words", c.by, MAX_CC_WORDS));
       c.words[c.count++] = w;
     }
     c.path = c.count ? find_program(cx->arena, c.words[0]) : NULL;
@@ -112,8 +113,8 @@ static Compiler find_compiler(Context *cx, const char *command) {
 
 static NORETURN void fail_no_compiler(Context *cx, const Compiler *c) {
   if (c->chosen)
-    fail_cc(cx, "set NEREID_CC to a gcc or clang, a path with a space in quotes, or unset it",
-            arena_printf(cx->arena, "the C compiler that NEREID_CC names, `%s`, was not found", c->chosen));
+    fail_cc(cx, arena_printf(cx->arena, "set %s to a gcc or clang, a path with a space in quotes, or unset it", c->by),
+            arena_printf(cx->arena, "the C compiler that %s names, `%s`, was not found", c->by, c->chosen));
   fail_cc(cx,
           "install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, the device `interp` "
           "runs kernels slowly",
