@@ -244,8 +244,8 @@ python: $(BUILD)/python/nereid/_native.abi3.so
 
 # LIBDIR may be /usr/lib/x86_64-linux-gnu and the like. STRIP=true strips nothing.
 LIBDIR  ?= $(PREFIX)/lib
-ROOT     = $(DESTDIR)$(PREFIX)
-LIB      = $(DESTDIR)$(LIBDIR)
+ROOT     = "$(DESTDIR)$(PREFIX)"
+LIB      = "$(DESTDIR)$(LIBDIR)"
 SHARE    = $(ROOT)/share
 FILL     = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|'
 MANUALS  = $(BUILD)/manuals/nereid.1
