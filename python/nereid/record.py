@@ -73,6 +73,7 @@ class Recorder:
     def __init__(self, path, root=None, contents=False):
         self.path, self.root, self.contents = path, os.path.abspath(root or os.getcwd()), contents
         self.rows = {}  # text of a launch -> {place: how often}
+        self.lost = set()  # kernels of which a launch could not be recorded
 
     # ---- values ----
 
@@ -148,7 +149,16 @@ class Recorder:
         return f"{self.relative(found.f_code.co_filename)}:{found.f_lineno}" if found else "?"
 
     def launch(self, fn, arguments, options, grid):
-        """fn: the @jit function; arguments: all of them by name, in order; grid: numbers."""
+        """fn: the @jit function; arguments: all of them by name, in order; grid: numbers. What cannot be recorded is
+        said, and never the program's affair."""
+        try:
+            self.record(fn, arguments, options, grid)
+        except Exception as e:
+            if fn.__name__ not in self.lost:
+                self.lost.add(fn.__name__)
+                print(f"nereid.record: a launch of {fn.__name__} is not in the log: {type(e).__name__}", file=sys.stderr)
+
+    def record(self, fn, arguments, options, grid):
         code = fn.fn.__code__
         constexprs = {p.name for p in fn.params if p.is_constexpr}
         around, names = Surroundings(self.relative), _names_of(code)

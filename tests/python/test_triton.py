@@ -849,6 +849,62 @@ class Processes(unittest.TestCase):
                                    timeout=120)
                 self.assertEqual((p.returncode, "1 ran and agreed" in p.stdout), (0, True), p.stdout + p.stderr)
 
+    def test_recorder_leaves_the_program_alone(self):
+        """What the recorder cannot read fails as it does without, and a property that raises is nobody's error."""
+        text = '''
+            import array
+            import nereid.triton as triton, nereid.triton.language as tl
+
+            @triton.jit
+            def k(x, y):
+                tl.store(x, 1)
+
+            class Odd:
+                @property
+                def block_shape(self): raise RuntimeError("nobody should see this")
+                def __repr__(self): raise RuntimeError("nor this")
+
+            for y in (Odd(), [Odd()], 2**70):
+                try:
+                    k[(1,)](array.array("i", [0]), y)
+                except Exception as e:
+                    print(type(e).__name__, e)
+        '''
+        plain = run(text)
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log.jsonl")
+            status, said = run(f"import nereid.record\nnereid.record.start({log!r})\n" + textwrap.dedent(text))
+            lines = [line for line in said.splitlines() if not line.startswith("nereid.record: a launch of k is not")]
+            self.assertEqual((status, lines), (plain[0], plain[1].splitlines()))
+            self.assertNotEqual(said, plain[1])
+            self.assertTrue(os.path.exists(log))
+
+    def test_a_launch_imports_nothing(self):
+        """A thread of the parent's that imports leaves a lock behind in a child of a fork."""
+        status, said = run("""
+            import array, sys
+            import nereid.triton as triton, nereid.triton.language as tl
+            before = set(sys.modules)
+
+            @triton.jit
+            def helper(x):
+                return x + 1
+
+            @triton.jit
+            def k(x, N: tl.constexpr):
+                tl.static_assert(N > 0)
+                tl.store(x, helper(1))
+
+            x = array.array("i", [0])
+            k[(1,)](x, 1)
+            try:
+                k[(1,)](x, 0)
+            except triton.CompilationError:
+                pass
+            print(sorted(set(sys.modules) - before))
+        """)
+        self.assertEqual((status, said.strip()), (0, "[]"))
+
     def test_recorder_of_a_log_that_cannot_be_written(self):
         with tempfile.TemporaryDirectory() as folder:
             script, ran = os.path.join(folder, "program.py"), os.path.join(folder, "ran")

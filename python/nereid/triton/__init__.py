@@ -12,6 +12,10 @@ from . import language
 from . import testing
 from . import tools
 from .language.core import must_use_result
+# A launch imports nothing: a child of a fork waits for ever for a module that another thread was importing.
+from .compiler import names as _names  # noqa: F401
+from .runtime import _dependences  # noqa: F401
+from .tools import tensor_descriptor as _tensor_descriptor  # noqa: F401
 
 __all__ = ["AsyncCompileMode", "CompilationError", "Config", "FutureKernel", "InterpreterError", "JITFunction",
            "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "TritonError", "autotune", "cdiv",
