@@ -84,8 +84,6 @@ typedef struct GpuBudgets {
   /* lower/wgmma.c: registers that a loop takes beside sums and words of a; those that an instruction's sums leave, lest
    * ptxas refuse it */
   int beside_words, beside_instruction;
-  /* hoist_loads.c: registers that sums leave which are waited for after a loop, for what is loaded meanwhile */
-  int beside_last_sums;
   /* lower/convert_layout.c, gather.c, sort.c: what moves between threads at a time has the target's shared memory over
    * this */
   int moved_share;
@@ -201,7 +199,6 @@ void gpu_put_grid(const LaneFunc *f, const int32_t grid[3], uint64_t *args);
 
 void gpu_hoist_loads(Func *f,
                      const GpuOptions *o); /* gpu/hoist_loads.c: loads go before reductions that they do not need */
-void gpu_loads_over_waits(Func *f, const GpuOptions *o); /* the same file: before the wait for a loop's last products */
 void gpu_late_copies(Func *f, const GpuOptions *o); /* gpu/late_copies.c: what is copied ahead, while products run */
 void gpu_late_stores(Func *f, const GpuOptions *o); /* gpu/late_stores.c: of tiles that products take, behind these */
 void gpu_sink_masks(Func *f,

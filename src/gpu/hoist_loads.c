@@ -13,9 +13,6 @@
  * The same before products on tensor cores, which end in waits and barriers as well, and before loops of a few
  * iterations with such: what comes after them (another product's tiles) is under way while they run. That takes
  * GpuBudgets.hoisted_over_products, and no more than their sums leave.
- *
- * After a loop of products, loads (a bias, scales, what is added) go before the wait for the last of them, once that
- * is there (`loads_over_waits`): their memory answers while these run.
  */
 #include "gpu/loop.h"
 
@@ -126,31 +123,6 @@ static void visit_products(Func *f, const GpuOptions *o, Block *block) {
     op = next == op ? op->next : next;
   }
 }
-
-/* ---- before the wait for a loop's last products ------------------------------------------------------------------ */
-
-static bool passes_waits(const Op *op) { return is_passable(op) || is_wait(op); }
-
-static void visit_waits(Func *f, const GpuOptions *o, Block *block) {
-  stack_guard();
-  for (Op *op = block->first; op; op = op->next) {
-    for (int i = 0; i < 2; i++)
-      if (op->body[i] && !is_exchange(op)) visit_waits(f, o, op->body[i]);
-    if (op->code != OP_DOT_WAIT || !op->in_count || !op->in[0]->def || op->in[0]->def->code != OP_FOR) continue;
-    int64_t sums = 0;
-    for (int i = 0; i < op->in_count; i++) sums += bytes_of(f, op->in[i]->type);
-    int64_t budget = 4 * (int64_t)(gpu_thread_registers(f->num_warps) - o->target->budgets->beside_last_sums) - sums;
-    raise(f, block, op, &budget, passes_waits);
-  }
-}
-
-void gpu_loads_over_waits(Func *f, const GpuOptions *o) {
-  tile_walk(f->body, clear_note, NULL);
-  visit_waits(f, o, f->body);
-  tile_walk(f->body, clear_note, NULL);
-}
-
-/* ---- before reductions ------------------------------------------------------------------------------------------- */
 
 static void visit_block(Func *f, const GpuOptions *o, Block *block) {
   stack_guard();

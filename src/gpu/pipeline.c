@@ -101,7 +101,6 @@ const GpuPass gpu_passes[] = {
     {"late_scales", GPU_TILE, gpu_late_scales, NULL,       {PLAIN, 0, MAKES}},  /* scales after maxima */
     {"skip_masks", GPU_TILE, gpu_skip_masks, NULL,         {PLAIN, 0, MAKES}},  /* masks that few iterations need */
     {"dots_in_flight", GPU_TILE, gpu_dots_in_flight, NULL, {PLAIN, 0, MAKES}},  /* products that wait for none */
-    {"loads_over_waits", GPU_TILE, gpu_loads_over_waits, NULL, {PLAIN, 0, MOVES}}, /* after loops of products */
     {"late_stores", GPU_TILE, gpu_late_stores, NULL,       {PLAIN, 0, MOVES}},  /* of what products take, behind them */
     {"late_copies", GPU_TILE, gpu_late_copies, NULL,       {PLAIN, 0, MOVES}},  /* asked for while products run */
     {"regions", GPU_TILE, regions, NULL,                   {0, 0, FUNC_ALL}},   /* what is timed, if instrumented */

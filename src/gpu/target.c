@@ -46,7 +46,6 @@ static const GpuBudgets measured = {
     .shared_of_one = 5,
     .staged_share = 3,
     .beside_words = 56,
-    .beside_last_sums = 56,
     .beside_instruction = 32,
     .moved_share = 2,
     .reduced = 32,

@@ -86,9 +86,9 @@ static void assert_alike(const DotCase *a, const DotCase *b, const char *what) {
 }
 
 static void results_stay(void **state) {
-  static const char *const some[] = {
-      NULL,          "late_copies", "lockstep",    "late_stores",     "staged_reads", "late_stores,late_copies",
-      "tensor_maps", "prefetch",    "async_loads", "loads_over_waits"};
+  static const char *const some[] = {NULL,          "late_copies",  "lockstep",
+                                     "late_stores", "staged_reads", "late_stores,late_copies",
+                                     "tensor_maps", "prefetch",     "async_loads"};
   for (int warps = 2; warps <= 8; warps *= 2)
     for (int i = 0; i < 6; i++) {
       int t = (int[]){64, 256, 200, 128, 320, 1}[i], v = i % 2 ? 64 : 32;
@@ -171,67 +171,12 @@ static void rings_share(void **state) {
   assert_int_equal(2 * waits[0], waits[1]);
 }
 
-typedef struct AfterLoop {
-  int wait, before, after; /* the last wait for products; loads since the last product that stand on its sides */
-} AfterLoop;
-
-static void note_load(LaneOp *op, void *arg) {
-  AfterLoop *a = arg;
-  if (op->code == LANE_WGMMA) a->wait = a->before = a->after = 0;
-  if (op->code == LANE_WGMMA_WAIT && op->out_count) a->wait = 1, a->before += a->after, a->after = 0;
-  if (op->code == LANE_LD && op->space == SPACE_GLOBAL) a->after++;
-}
-
-/* Scales of rows, a bias and what is added: under way while the loop's last products run, where registers are left;
- * of a loop that runs not once, too. */
-static void epilogues(void **state) {
-  static const char text[] =
-      HEAD "@triton.jit\ndef k(a_ptr, b_ptr, scale_ptr, bias_ptr, more_ptr, out_ptr, R, M: tl.constexpr,\n"
-           "      N: tl.constexpr, K: tl.constexpr):\n"
-           "    m = tl.arange(0, M)\n    n = tl.arange(0, N)\n    acc = tl.zeros([M, N], tl.float32)\n"
-           "    for i in range(R):\n"
-           "        k = i * K + tl.arange(0, K)\n"
-           "        acc = tl.dot(tl.load(a_ptr + m[:, None] * (R * K) + k[None, :]),\n"
-           "                     tl.load(b_ptr + k[:, None] * N + n[None, :]), acc)\n"
-           "    at = m[:, None] * N + n[None, :]\n"
-           "    acc = acc * tl.load(scale_ptr + m)[:, None] + tl.load(bias_ptr + n)[None, :]\n"
-           "    acc += tl.load(more_ptr + at)\n"
-           "    tl.store(more_ptr + at, acc)\n"
-           "    tl.store(out_ptr + at, acc + tl.load(more_ptr + at))\n";
-  for (int i = 0; i < 12; i++) {
-    const char *wrong;
-    int m = 64, n = i / 4 == 2 ? 256 : 64, r = i / 4 == 1 ? 0 : 3, k = 64;
-    DotCase c = dot_case(text, "sm_90a", 4, 3);
-    c.specialize = i & 1;
-    c.without = i & 2 ? gpu_without("loads_over_waits", &wrong) : 0;
-    DotArg *a = dot_array(&c, DT_F16, m * r * k), *b = dot_array(&c, DT_F16, r * k * n),
-           *scale = dot_array(&c, DT_F32, m), *bias = dot_array(&c, DT_F32, n), *more = dot_array(&c, DT_F32, m * n),
-           *out = dot_array(&c, DT_F32, m * n);
-    double *added = malloc(sizeof *added * (size_t)(m * n));
-    assert_non_null(added);
-    memcpy(added, more->values, sizeof *added * (size_t)(m * n));
-    dot_int(&c, r), dot_const(&c, m), dot_const(&c, n), dot_const(&c, k);
-    dot_run(&c, "epilogue");
-    AfterLoop found = {0};
-    lane_walk(c.lane->body, note_load, &found);
-    /* 128 sums a thread leave room for the scales and the bias, not for a tile */
-    if (r && (!found.wait || (found.before > 0) != !(i & 2) || !found.after))
-      fail_msg("case %d: %d loads before the wait, %d after", i, found.before, found.after);
-    for (int j = 0; j < m * n; j++) {
-      double want = 0;
-      for (int t = 0; t < r * k; t++) want += a->values[j / n * r * k + t] * b->values[t * n + j % n];
-      want = want * scale->values[j / n] + bias->values[j % n] + added[j];
-      if (out->values[j] != 2 * want) fail_msg("case %d: [%d] is %g, not %g", i, j, out->values[j], 2 * want);
-    }
-    free(added);
-    dot_free(&c);
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(results_stay), cmocka_unit_test(meet_less), cmocka_unit_test(behind_products),
-      cmocka_unit_test(rings_share),  cmocka_unit_test(epilogues),
+      cmocka_unit_test(results_stay),
+      cmocka_unit_test(meet_less),
+      cmocka_unit_test(behind_products),
+      cmocka_unit_test(rings_share),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
