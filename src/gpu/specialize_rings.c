@@ -157,7 +157,6 @@ bool specialize_choose_rings(Specialize *p) {
   if (slots > room / bytes) slots = room / bytes;
   if (slots * (bytes + rows) > room && slots * rows > budgets->beside_rings * 3 / 4)
     return specialize_refuse(p, "there is no shared memory for its rows");
-  for (int i = 0; i < loops; i++) p->groups[i].slots = (int)slots;
   room -= slots * (bytes + rows);
   for (int i = 0; i < p->single_count; i++) { /* the next one, of a loop around, comes before this one is free */
     Group *g = &p->groups[p->singles[i].group];
@@ -165,6 +164,10 @@ bool specialize_choose_rings(Specialize *p) {
     room -= g->bytes;
     g->slots = 2;
   }
+  /* so many warps have all registers of a multiprocessor: memory that no other block can use is for more slots */
+  for (; p->f->num_warps >= budgets->specialized_warps && slots < budgets->ring_slots && bytes + rows <= room; slots++)
+    room -= bytes + rows;
+  for (int i = 0; i < loops; i++) p->groups[i].slots = (int)slots;
   return slots >= 2 ? true : specialize_refuse(p, "there is no shared memory for two tiles of each");
 }
 
