@@ -218,6 +218,8 @@ enum { TMEM_BARS = 3 };
 void gpu_tensor_stores(Func *f, const GpuOptions *o);
 /* gpu/late_sums.c: sums that loops carry are added up across lanes after them */
 void gpu_late_sums(Func *f, const GpuOptions *o);
+/* gpu/lane_sums.c: likewise sums and maxima of whole tiles: each thread carries its own */
+void gpu_lane_sums(Func *f, const GpuOptions *o);
 /* gpu/late_scales.c: what multiplies a tile multiplies its maximum instead */
 void gpu_late_scales(Func *f, const GpuOptions *o);
 /* gpu/skip_masks.c: selects in loops are passed by where scalars tell that their mask holds */

@@ -41,6 +41,9 @@ int64_t loop_sums(const Func *f, const Block *b);
 /* Whether the dot adds to what the loop of this body carries for it alone. */
 bool loop_carries_sum(const Block *body, const Op *dot);
 void loop_replace_but(Block *b, Value *old, Op *but); /* in b, all but `but` take its result for old */
+
+/* Whether it is a reduction to a thread's part of a tile (gpu/lane_sums.c), which takes no exchange. */
+bool lane_sums_made(const Op *op);
 /* Such a dot is left in flight, and waited for after the loop. */
 void loop_leave_in_flight(Builder *after, Op *loop, Op *dot);
 

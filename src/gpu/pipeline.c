@@ -86,6 +86,7 @@ const GpuPass gpu_passes[] = {
     {"split_dots", GPU_TILE, gpu_split_dots, NULL,         {ACCESS, 0, MAKES}}, /* f32 in three of tf32 */
     {"turn_dots", GPU_TILE, gpu_turn_dots, NULL,           {ACCESS, 0, MAKES}}, /* products that hardware takes turned */
     {"late_sums", GPU_TILE, gpu_late_sums, NULL,           {PLAIN, 0, MAKES}},  /* sums across lanes after loops */
+    {"lane_sums", GPU_TILE, gpu_lane_sums, NULL,           {ACCESS, 0, MAKES}}, /* sums of all elements after loops */
     {"heavy_first", GPU_TILE, gpu_heavy_first, NULL,       {PLAIN, 0, MAKES}},  /* longer programs before others */
     {"persist", GPU_TILE, gpu_persist, NULL,               {PLAIN, 0, MAKES}},  /* a block runs several programs */
     {"specialize", GPU_TILE, gpu_specialize, NULL,         {ACCESS, 0, MAKES}}, /* warps of their own copy tiles */

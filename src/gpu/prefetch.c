@@ -89,6 +89,7 @@ static Value *copy(Prefetch *p, Value *v, int iteration) {
 static bool has_exchange(const Block *b) {
   stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
+    if (lane_sums_made(op)) continue;
     if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_DOT) return true;
     for (int i = 0; i < 2; i++)
       if (op->body[i] && has_exchange(op->body[i])) return true;

@@ -379,11 +379,11 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
   k->text = all.at;
   k->num_warps = chance(&g, 40) ? 0 : 1 << draw(&g, 4);
   k->num_stages = chance(&g, 40) ? 0 : (int)draw_between(&g, 1, 5);
-  static const char *const passes[] = {"wgmma",         "tensor_cores", "dots_ahead",  "async_loads", "prefetch",
-                                       "hoist_loads",   "sink_masks",   "skip_masks",  "persist",     "tensor_maps",
-                                       "specialize",    "late_scales",  "dots_behind", "heavy_first", "late_sums",
-                                       "dots_together", "turn_dots",    "apart",       "loads_ahead", "tensor_stores",
-                                       "staged_reads",  "late_stores",  "late_copies", "lockstep"};
+  static const char *const passes[] = {"wgmma",         "tensor_cores",  "dots_ahead",  "async_loads", "prefetch",
+                                       "hoist_loads",   "sink_masks",    "skip_masks",  "persist",     "tensor_maps",
+                                       "specialize",    "late_scales",   "dots_behind", "heavy_first", "late_sums",
+                                       "lane_sums",     "dots_together", "turn_dots",   "apart",       "loads_ahead",
+                                       "tensor_stores", "staged_reads",  "late_stores", "late_copies", "lockstep"};
   k->persist = chance(&g, 30), k->specialize = chance(&g, 40);
   if (chance(&g, 25)) k->without = passes[draw(&g, sizeof passes / sizeof *passes)];
   if (chance(&g, 20)) k->num_ctas = 2;
