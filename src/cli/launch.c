@@ -59,6 +59,15 @@ static bool parse_integer(const char *s, int64_t *out, bool *is_unsigned) {
   return true;
 }
 
+/* Digits that parse_integer may find too many; as a float they would be another number. */
+static bool looks_whole(const char *s) {
+  s += *s == '-';
+  bool hex = s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
+  return *s && !s[strspn(s, hex ? "xX0123456789abcdefABCDEF" : "0123456789^")];
+}
+
+static double as_float(int64_t i, bool is_unsigned) { return is_unsigned ? (double)(uint64_t)i : (double)i; }
+
 static bool parse_float(const char *s, double *out) {
   char *end;
   if (!*s || isspace((unsigned char)*s)) return false;
@@ -88,7 +97,7 @@ int launch_numbers(const Launch *l, const char **names, double *values) {
     if (a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL) v = (double)a->i;
     else if (a->kind == NEREID_ARG_FLOAT) v = a->f;
     else if (a->kind == NEREID_ARG_CONSTEXPR && !a->text) v = (double)a->i;
-    else if (a->kind == NEREID_ARG_CONSTEXPR && parse_integer(a->text, &iv, &u)) v = (double)iv;
+    else if (a->kind == NEREID_ARG_CONSTEXPR && parse_integer(a->text, &iv, &u)) v = as_float(iv, u);
     else if (a->kind == NEREID_ARG_CONSTEXPR && parse_float(a->text, &v)) (void)0;
     else continue;
     names[n] = l->args[i].name, values[n++] = v;
@@ -233,6 +242,14 @@ static const char *make_array(const Launch *l, Array *a, nereid_dtype t, int ran
   return why;
 }
 
+/* Whether an integer of this type is exactly v, which is a double. */
+static bool holds(nereid_dtype t, double v) {
+  int64_t place = 0;
+  if (!(fabs(v) <= 9007199254740992.0)) return false; /* 2^53 */
+  nereid_dtype_store(t, &place, v);
+  return nereid_dtype_load(t, &place) == v;
+}
+
 /* "randn:f32[4,8]": 0 done, 1 wrong and said so, -1 not of this form. */
 static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
   for (size_t k = 0; k < sizeof fills / sizeof fills[0]; k++) {
@@ -262,6 +279,11 @@ static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
     free(type);
     if (!known)
       return wrong(l, a, "unknown type; there are i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 fp8e5 fp8e4nv");
+    bool is_range = fills[k].fill == FILL_RANDINT;
+    if (is_range && !(v[0] < v[1])) return wrong(l, a, "no number is at least the first and below the second");
+    for (int i = 0; i < fills[k].numbers; i++)
+      if (is_integer_type(t) && !holds(t, v[i] - (is_range && i)))
+        return wrong(l, a, "a number in the brackets is none of this type, or beyond 2^53");
     int64_t shape[MAX_DIMS], strides[MAX_DIMS];
     const char *shape_end = bar ? bar : close;
     int rank = parse_dims(l, a, open + 1, (size_t)(shape_end - open - 1), shape);
@@ -408,13 +430,14 @@ static int parse_spec(Launch *l, LaunchArg *a) {
     if (colon) a->arg.dtype = t, a->arg.has_dtype = true;
     return 0;
   }
+  if (!whole && looks_whole(s)) return wrong(l, a, "the number does not fit in 64 bits");
   if (!whole && !parse_float(s, &f)) {
     nereid_error *err = NULL; /* an expression over the numbers so far: cdiv(n, 4) */
     if (!colon && !eval_numbers(l, s, &i, &err)) return a->arg = nereid_int(i), 0;
     nereid_error_free(err);
     return wrong(l, a, "neither a number, an array (randn:f32[64]), like:NAME nor @FILE.npy");
   }
-  if (whole) f = (double)i;
+  if (whole) f = as_float(i, is_unsigned);
   if (colon && (t < NEREID_F8E5)) return wrong(l, a, "a whole number is needed for this type");
   a->arg = nereid_float(f);
   if (colon) a->arg.dtype = t, a->arg.has_dtype = true;
@@ -470,6 +493,8 @@ static int common_option(Launch *l, int argc, char **argv) {
     int64_t v;
     bool u;
     if (argc < 2 || !parse_integer(argv[1], &v, &u)) return usage_error(l->verb, "%s needs a number", argv[0]), -1;
+    if (k != 2 && (u || v < INT32_MIN || v > INT32_MAX))
+      return usage_error(l->verb, "%s %s: a number of at most %d is needed", argv[0], argv[1], INT32_MAX), -1;
     if (k == 0) l->options.num_warps = (int)v;
     if (k == 1) l->options.num_stages = (int)v;
     if (k == 2) l->seed = (uint64_t)v;
