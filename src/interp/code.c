@@ -75,7 +75,7 @@ static bool step(Run *run, const Op *op) {
   return run_fault(run, op, NULL, -1, "stopped");
 }
 
-/* What an earlier turn or branch computed does not count in this one. */
+/* What an earlier iteration or branch computed does not count in this one. */
 static void forget(Run *run, const Block *block) {
   for (const Op *op = block->first; op; op = op->next) {
     for (int i = 0; i < op->out_count; i++) run->computed[op->out[i]->id] = false;
@@ -212,8 +212,8 @@ bool run_for(Run *run, const Node *node, int64_t n) {
     }
     /* The distance left is exact even where i + stride would overflow. */
     uint64_t left = down ? (uint64_t)i - (uint64_t)end : (uint64_t)end - (uint64_t)i;
-    uint64_t turn = down ? 0 - (uint64_t)stride : (uint64_t)stride;
-    if (left <= turn) break;
+    uint64_t step = down ? 0 - (uint64_t)stride : (uint64_t)stride;
+    if (left <= step) break;
     i = (int64_t)((uint64_t)i + (uint64_t)stride);
   }
   run->scratch = scratch;

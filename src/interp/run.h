@@ -178,7 +178,7 @@ void fill_elements(void *out, const void *from, int bytes, int64_t n);
 Kernel widen_kernel(Dtype t);
 Kernel narrow_kernel(Dtype t);
 
-/* Loops whose turns are independent, which gcc cannot see. */
+/* Loops whose iterations are independent, which gcc cannot see. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define INDEPENDENT _Pragma("GCC ivdep")
 #else

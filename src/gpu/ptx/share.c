@@ -1,4 +1,4 @@
-/* Which values of a loop share a register, so that turns end with few copies.
+/* Which values of a loop share a register, so that iterations end with few copies.
  *
  *     for ... carrying %acc from %start            before the loop nothing, if %start is not needed again: %acc lies
  *                                                  in its register
@@ -13,9 +13,9 @@
  * value, that loop's end.
  *
  *   start     A carried value begins in the register of what it starts from, when that was made in the block around the
- * loop (not outside, where a further turn of an outer loop would want it again) and the loop is all that still takes
- * it, once. next      What is yielded is written into the carried value's register, when it is made in the body's own
- * block by an operation of one instruction, after the last use of the carried value.
+ * loop (not outside, where a further iteration of an outer loop would want it again) and the loop is all that still
+ * takes it, once. next      What is yielded is written into the carried value's register, when it is made in the body's
+ * own block by an operation of one instruction, after the last use of the carried value.
  *
  *     %t = if %all { yield %s } else { yield select %seen, %s, %low }      the first branch has nothing to copy
  *

@@ -25,7 +25,7 @@ int gpu_request_wavefronts(const uint64_t at[32], uint32_t lanes, int bytes, boo
 typedef struct GpuSlice {
   bool *values, *buffers; /* needed for addresses, masks and control (LaneTraceHook) */
   bool *data;             /* values by id: that come from memory whose contents are not known */
-  /* loads, stores, atomics, ifs and loops (by address) whose addresses, masks or turns data decide on */
+  /* loads, stores, atomics, ifs and loops (by address) whose addresses, masks or iterations data decide on */
   Map *unknown;
 } GpuSlice;
 /* contents: of each parameter's array, which nobody changes */

@@ -4,8 +4,8 @@
  * Each value is ready some cycles after the last of its operands. Operations that do not depend on each other overlap,
  * as ptxas arranges them, but for two things. What comes after a barrier begins when all accesses to shared memory
  * before it are done. And a warp issues its instructions in order: an iteration of a loop begins when the last
- * instruction of the iteration before has its operands. Of a loop two turns are gone through; what the second adds to
- * the first, every further one adds. A warp issues one instruction a cycle, so it takes as many at least.
+ * instruction of the iteration before has its operands. Of a loop two iterations are gone through; what the second adds
+ * to the first, every further one adds. A warp issues one instruction a cycle, so it takes as many at least.
  *
  * Asynchronous copies and products go on by themselves: who waits for their group begins when it is done. A
  * warpgroup's product takes the tensor cores as long as its multiply-adds do, after those before it.
@@ -83,8 +83,8 @@ static void commit(Groups *g) {
 
 static double done(const Groups *g, int64_t pending) { return pending < GROUPS ? g->done[pending] : 0; }
 
-static void move_on(Groups *g, const Groups *before, double turns) {
-  for (int i = 0; i < GROUPS; i++) g->done[i] += (g->done[i] - before->done[i]) * turns;
+static void move_on(Groups *g, const Groups *before, double iterations) {
+  for (int i = 0; i < GROUPS; i++) g->done[i] += (g->done[i] - before->done[i]) * iterations;
 }
 
 /* What goes on by itself, and waits for it; t: when the operation's operands are there. */
@@ -135,7 +135,7 @@ static bool is_async(const LaneOp *op) {
   }
 }
 
-static void turn(Path *p, const LaneOp *op) {
+static void go_iteration(Path *p, const LaneOp *op) {
   go(p, op->body[0]);
   if (op->code == LANE_FOR) {
     hand_on(p, op->body[0], 0, op->body[0]->args + 1);
@@ -147,37 +147,37 @@ static void turn(Path *p, const LaneOp *op) {
   if (p->begun > p->barrier) p->barrier = p->begun;
 }
 
-/* As many turns more as the one before: everything moves on by what that one added. */
-static void repeat(Path *p, const LaneOp *op, const Path *before, const double *args, double turns) {
+/* As many iterations more as the one before: everything moves on by what that one added. */
+static void repeat(Path *p, const LaneOp *op, const Path *before, const double *args, double iterations) {
   const LaneBlock *b = op->body[0];
-  p->barrier += (p->barrier - before->barrier) * turns;
-  p->begun += (p->begun - before->begun) * turns;
-  p->shared += (p->shared - before->shared) * turns;
-  p->last += (p->last - before->last) * turns;
-  p->issued += (p->issued - before->issued) * turns;
-  p->tensor += (p->tensor - before->tensor) * turns;
-  move_on(&p->copies, &before->copies, turns);
-  move_on(&p->products, &before->products, turns);
+  p->barrier += (p->barrier - before->barrier) * iterations;
+  p->begun += (p->begun - before->begun) * iterations;
+  p->shared += (p->shared - before->shared) * iterations;
+  p->last += (p->last - before->last) * iterations;
+  p->issued += (p->issued - before->issued) * iterations;
+  p->tensor += (p->tensor - before->tensor) * iterations;
+  move_on(&p->copies, &before->copies, iterations);
+  move_on(&p->products, &before->products, iterations);
   for (int i = 0; i < b->arg_count; i++)
-    set(p, b->args[i], p->ready[b->args[i]->id] + (p->ready[b->args[i]->id] - args[i]) * turns);
+    set(p, b->args[i], p->ready[b->args[i]->id] + (p->ready[b->args[i]->id] - args[i]) * iterations);
 }
 
-static void go_loop(Path *p, const LaneOp *op, double turns) {
+static void go_loop(Path *p, const LaneOp *op, double iterations) {
   const LaneBlock *b = op->body[0];
   int first = op->code == LANE_FOR ? 3 : 0, induction = first ? 1 : 0;
   double args[b->arg_count + 1];
   for (int i = 0; i + induction < b->arg_count; i++) set(p, b->args[i + induction], ready(p, op->in[first + i]));
   if (induction) set(p, b->args[0], ready(p, op->in[0]));
-  if (turns > 0) turn(p, op);
-  if (turns > 1) {
+  if (iterations > 0) go_iteration(p, op);
+  if (iterations > 1) {
     Path before = *p;
     for (int i = 0; i < b->arg_count; i++) args[i] = p->ready[b->args[i]->id];
-    turn(p, op);
-    repeat(p, op, &before, args, turns - 2 > 0 ? turns - 2 : 0);
+    go_iteration(p, op);
+    repeat(p, op, &before, args, iterations - 2 > 0 ? iterations - 2 : 0);
   }
   for (int i = 0; i < op->out_count; i++) {
     const LaneValue *from = op->code == LANE_FOR ? b->args[i + 1]
-                            : turns > 0          ? op->body[1]->args[i]
+                            : iterations > 0     ? op->body[1]->args[i]
                                                  : b->args[i < b->arg_count ? i : 0];
     set(p, op->out[i], p->ready[from->id]);
   }

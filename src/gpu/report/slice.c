@@ -110,8 +110,8 @@ static void mark(Slicer *s, const LaneOp *op) {
 
 static void flow(Slicer *s, const LaneBlock *block, bool decided);
 
-/* What a loop carries in a certain turn is data when what it is made of is; after the loop also when the number of
- * turns is. */
+/* What a loop carries in a certain iteration is data when what it is made of is; after the loop also when the number of
+ * iterations is. */
 static void flow_control(Slicer *s, const LaneOp *op, bool decided) {
   bool own = false;
   if (op->code == LANE_FOR) {

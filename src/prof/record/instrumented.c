@@ -2,7 +2,7 @@
  * thread; the kernel is the range around them all. Nothing in the trace's format is for it, so every view shows it: the
  * timeline its tracks, the tree its regions.
  *
- *     thread 5 "block 1 warp 0, SM 17"    softmax [0, 4120]   loop 12 [310, 3900]   turn 12 [310, 480] ...
+ *     thread 5 "block 1 warp 0, SM 17"    softmax [0, 4120]   loop 12 [310, 3900]   iteration 12 [310, 480] ...
  */
 #include "prof/record/instrumented.h"
 

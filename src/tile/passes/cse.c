@@ -100,8 +100,8 @@ static bool same_const(const Value *a, const Value *b) {
 static void merge_carried(Func *f, Op *loop) {
   Block *body = loop->body[0];
   Value *iv = body->args[0];
-  int64_t first, turn;
-  bool counts = value_is_const(loop->in[0], &first) && first == 0 && value_is_const(loop->in[2], &turn) && turn > 0 &&
+  int64_t first, step;
+  bool counts = value_is_const(loop->in[0], &first) && first == 0 && value_is_const(loop->in[2], &step) && step > 0 &&
                 dtype_is_signed(iv->type->dtype);
   for (int i = 0; i < loop->out_count; i++) {
     Value *arg = body->args[i + 1], *by = induction_stride(loop, i);

@@ -169,7 +169,7 @@ static Op *fold_one(Func *f, Op *op) {
   /* What it becomes may fold again (x + 1 + 2 with x = 0); the bound only guards against rules that chase each other.
    */
   Op *now = op;
-  for (int turn = 0; turn < 8; turn++) {
+  for (int round = 0; round < 8; round++) {
     Value *v = fold_op(&b, now);
     if (!v) break;
     Op *made = v->def && v->def != now && v->def->next == now ? v->def : NULL; /* built just now */
