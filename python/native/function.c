@@ -116,7 +116,7 @@ static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   PyObject *source;
   if (!PyArg_ParseTuple(args, "O:Module", &source)) return NULL;
   Module *m = (Module *)PyType_GenericAlloc(type, 0);
-  if (m) m->kept = PyList_New(0);
+  if (m) m->kept = PyDict_New();
   if (m && m->kept && load_source(m, source)) return (PyObject *)m;
   Py_XDECREF((PyObject *)m);
   return NULL;

@@ -45,9 +45,11 @@ static const char *utf8(PyObject *o) {
   return PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, NULL) : NULL;
 }
 
-/* The module holds o from now on, since the front end has its address. */
+/* The module holds o from now on, since the front end has its address. Once: a module compiles many times. */
 static void *keep(Module *m, PyObject *o) {
-  if (PyList_Append(m->kept, o)) PyErr_Clear();
+  PyObject *address = PyLong_FromVoidPtr(o);
+  if (!address || PyDict_SetItem(m->kept, address, o)) PyErr_Clear();
+  Py_XDECREF(address);
   return o;
 }
 
@@ -159,8 +161,7 @@ static void describe(Module *m, PyObject *o, nereid_value *out, int depth) {
   PyObject *d = PyObject_CallFunctionObjArgs(setting(SETTING_DESCRIBE), o, NULL);
   const char *kind = d && PyTuple_Check(d) && PyTuple_Size(d) ? utf8(PyTuple_GetItem(d, 0)) : NULL;
   if (kind) {
-    keep(m, d); /* texts and items in it */
-    fill_described(m, o, d, kind, out, depth);
+    fill_described(m, o, d, kind, out, depth); /* copies texts */
   } else {
     if (d && !PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an object was not described");
     fill_error(out);
@@ -221,7 +222,6 @@ static bool answer_ask(void *arg, nereid_ask what, void *of, const char *name, n
   if (!found) {
     fill_error(out);
   } else if (known) {
-    keep(m, found);
     fill(m, found, out, 0);
   }
   Py_XDECREF(found);
@@ -285,7 +285,6 @@ static bool answer_call(void *arg, void *object, int count, const nereid_value *
   if (good) tuple = PyList_AsTuple(positional);
   if (tuple) result = PyObject_Call(object, tuple, named);
   if (result) {
-    keep(m, result);
     fill(m, result, out, 0);
   } else {
     fill_error(out);

@@ -64,7 +64,7 @@ typedef struct Device {
 
 typedef struct Module {
   PyObject_HEAD nereid_module *module;
-  PyObject *kept; /* a list: what the front end has addresses of */
+  PyObject *kept; /* a dict: what the front end has addresses of */
   bool on_gpu;    /* it has kernels there, which a captured graph may launch for as long as the process lives */
 } Module;
 

@@ -650,6 +650,18 @@ class BadInput(unittest.TestCase):
             launches(500000)  # of two each
             self.assertLess(resident() - before, 1 << 20)
 
+    def test_failing_compilations_leave_nothing(self):
+        def failures(n):
+            for _ in range(n):
+                with self.assertRaises(triton.CompilationError):
+                    fill[(1,)]("no array", 1.0)
+            gc.collect()
+            return sys.getallocatedblocks()
+
+        failures(50)
+        before = failures(50)
+        self.assertLess(failures(500) - before, 500)
+
 
 class Arrays(unittest.TestCase):
     def test_ctypes(self):
