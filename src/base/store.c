@@ -126,6 +126,13 @@ char *cache_dir(Arena *a) {
   return dir && *dir ? arena_printf(a, "%s/.cache/nereid", dir) : NULL;
 }
 
+/* That a folder is missing is no problem. -1 with errno. */
+static int cannot_open(Buf *problem, const char *path) {
+  int error = errno;
+  if (error != ENOENT && error != ENOTDIR) refuse(problem, path, strerror(error));
+  return errno = error, -1;
+}
+
 /* The cache's folder, checked; -1 with errno. */
 static int open_root(bool create, Buf *problem) {
   Arena *a = arena_create(NULL);
@@ -141,11 +148,11 @@ static int open_root(bool create, Buf *problem) {
     return errno = error, -1;
   }
   char real[PATH_MAX];
-  if (!realpath(path, real)) return -1;
+  if (!realpath(path, real)) return cannot_open(problem, path);
   if (!check_above(real, problem)) return errno = EPERM, -1;
   struct stat st;
   int root = open(real, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (root < 0) return -1;
+  if (root < 0) return cannot_open(problem, real);
   const char *fault = fstat(root, &st) == 0 ? fault_of(&st, false) : strerror(errno);
   if (!fault) return root;
   close(root);
@@ -181,11 +188,38 @@ static void check_missing(Buf *problem) {
   if (a) arena_destroy(a);
 }
 
+static bool is_readable(int folder, const char *name, const char *kind, const char *parent, Buf *problem) {
+  if (faccessat(folder, name, kind ? R_OK : R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES) return true;
+  if (problem) buf_printf(problem, "%s%s%s/%s: %s", parent, kind ? "/" : "", kind ? kind : "", name, strerror(EACCES));
+  return false;
+}
+
+/* What a copy may be that another user made: there, and not to be read. One file of each kind is looked at. */
+static void check_readable(int root, Buf *problem) {
+  Arena *a = arena_create(NULL);
+  const char *parent = a ? cache_dir(a) : NULL;
+  DIR *kinds = parent ? fdopendir(fcntl(root, F_DUPFD_CLOEXEC, 3)) : NULL;
+  bool good = true;
+  for (struct dirent *d; kinds && good && (d = readdir(kinds));) {
+    if (*d->d_name == '.' || !strcmp(d->d_name, "tmp")) continue;
+    good = is_readable(root, d->d_name, NULL, parent, problem);
+    int folder = good ? openat(root, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    DIR *files = folder >= 0 ? fdopendir(folder) : NULL;
+    struct dirent *f = NULL;
+    while (files && (f = readdir(files)) && *f->d_name == '.') {}
+    if (f) good = is_readable(folder, f->d_name, d->d_name, parent, problem);
+    if (files) closedir(files);
+    else if (folder >= 0) close(folder);
+  }
+  if (kinds) closedir(kinds);
+  if (a) arena_destroy(a);
+}
+
 bool store_problem(Buf *out) {
   size_t before = out->n;
   int root = open_root(false, out);
   bool is_missing = root < 0 && (errno == ENOENT || errno == ENOTDIR);
-  if (root >= 0) close(root);
+  if (root >= 0) check_readable(root, out), close(root);
   else if (is_missing && out->n == before) check_missing(out);
   return out->n > before;
 }

@@ -111,14 +111,19 @@ static Compiler find_compiler(Context *cx, const char *command) {
   return c;
 }
 
+/* A cache that is there, and is not used, is mostly why one is asked for. */
 static NORETURN void fail_no_compiler(Context *cx, const Compiler *c) {
+  Buf why = {0};
+  const char *cache =
+      store_problem(&why) && why.at ? arena_printf(cx->arena, " (the cache is not used: %s)", why.at) : "";
+  buf_destroy(&why);
   if (c->chosen)
     fail_cc(cx, arena_printf(cx->arena, "set %s to a gcc or clang, a path with a space in quotes, or unset it", c->by),
-            arena_printf(cx->arena, "the C compiler that %s names, `%s`, was not found", c->by, c->chosen));
+            arena_printf(cx->arena, "the C compiler that %s names, `%s`, was not found%s", c->by, c->chosen, cache));
   fail_cc(cx,
           "install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, the device `interp` "
           "runs kernels slowly",
-          "no C compiler was found: neither cc, gcc nor clang is in PATH");
+          arena_printf(cx->arena, "no C compiler was found: neither cc, gcc nor clang is in PATH%s", cache));
 }
 
 static int put_program(const Compiler *c, const char **argv) {
