@@ -11,12 +11,13 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
-BUILD = "build/wheel"
+BUILD = os.environ.get("NEREID_WHEEL_BUILD") or "build/wheel"  # with SAME_FLAGS=1 one that is there, as it is
 
 
 class BuildWithLibrary(build_ext):
     def run(self):
-        subprocess.check_call(["make", "-s", f"-j{os.cpu_count() or 1}", "Q=@", f"BUILD={BUILD}", "CFLAGS=-O2",
+        flags = [] if os.environ.get("SAME_FLAGS") else ["CFLAGS=-O2"]
+        subprocess.check_call(["make", "-s", f"-j{os.cpu_count() or 1}", "Q=@", f"BUILD={BUILD}", *flags,
                                f"{BUILD}/lib/libnereid.a"], cwd=ROOT)
         super().run()
 
