@@ -182,6 +182,9 @@ class Recorder:
             for text, places in self.rows.items():
                 f.write(f'{text[:-1]},"count":{sum(places.values())},"from":{json.dumps(places)}}}\n')
         os.replace(temporary, self.path)
+        if not self.rows:
+            print(f"nereid.record: {self.path} is empty: no kernel was launched through Triton or nereid.triton (what "
+                  "torch.compile launches with Nereid's backend is not recorded)", file=sys.stderr)
 
 
 # ---- where launches come by -----------------------------------------------------------------------------------------

@@ -910,6 +910,12 @@ class Processes(unittest.TestCase):
             script, ran = os.path.join(folder, "program.py"), os.path.join(folder, "ran")
             with open(script, "w") as f:
                 f.write(f"open({ran!r}, 'w')")
+            log = os.path.join(folder, "log.jsonl")
+            p = subprocess.run([sys.executable, "-m", "nereid.record", "-o", log, script], capture_output=True, text=True,
+                               timeout=120)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            self.assertIn(f"{log} is empty: no kernel was launched", p.stderr)
+            os.unlink(ran)
             log = os.path.join(folder, "none", "log.jsonl")
             p = subprocess.run([sys.executable, "-m", "nereid.record", "-o", log, script], capture_output=True, text=True,
                                timeout=120)
