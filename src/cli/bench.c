@@ -468,7 +468,7 @@ static int bench(int argc, char **argv) {
 const Verb verb_bench = {
     "bench", "bench FILE[:KERNEL] ARG=SPEC ... --grid G [--vs FILE:KERNEL ...] [options], or bench --all",
     "times kernels and says how fast that is", bench,
-    "  ARG=SPEC, --grid, --block, --shared, --warps, --stages, --ctas, --seed, --define  as for nereid run; expressions may use `bytes`, the size of an array that\n"
+    "  ARG=SPEC, --grid, --block, --shared, --warps, --stages, --ctas, --seed, --define, --limits  as for nereid run; expressions may use `bytes`, the size of an array that\n"
     "                 leaves the device's caches: n='bytes // 4' 'x_ptr=randn:f32[n]'\n"
     "  --vs FILE:KERNEL [ARG=SPEC ...] [--grid G]    a variant in the same table, measured in turn; what it does not say it has from the first. It must\n"
     "                 write what the first one writes: results are compared before they are timed, and the exit status says so\n"

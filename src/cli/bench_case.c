@@ -35,13 +35,7 @@ static bool same_name(const char *a, const char *b) {
   size_t n = strcspn(a, "=");
   return n == strcspn(b, "=") && !strncmp(a, b, n);
 }
-static bool takes_value(const char *o) {
-  static const char *const options[] = {"--grid", "--block",   "--shared", "--warps", "--stages",
-                                        "--seed", "--without", "--define", "--ctas",  NULL};
-  for (int i = 0; options[i]; i++)
-    if (!strcmp(options[i], o)) return true;
-  return false;
-}
+static bool takes_value(const char *o) { return option_words(o) == 2; }
 
 static bool is_array_spec(const char *word) {
   const char *spec = strchr(word, '=') + 1;

@@ -268,7 +268,7 @@ const Verb verb_build = {"build",
                          "                  cpu:PROCESSOR as -march takes it, cpu:native. None of them need be here\n"
                          "  -o NAME         NAME.h with a launcher for each kernel, and NAME.c; FILE.nereid: a bundle (nereid_bundle_open)\n"
                          "  --grid G        EXPR[,EXPR[,EXPR]] over integers and constants: 'cdiv(n, BLOCK)'; without it each launch says its grid\n"
-                         "  --warps N, --stages N, --ctas N, --persist, --specialize, --without LIST, --debug, --define  as for nereid run\n"
+                         "  --warps N, --stages N, --ctas N, --persist, --specialize, --without LIST, --debug, --define, --limits  as for nereid run\n"
                          "  --for V         n=4096,m=8: code for these values, in the configuration after a colon (n=4096:BLOCK=256,num_warps=8), or in the\n"
                          "                  one that tuning found on --tuned-on D; may be repeated. --only-for: for no others\n"
                          "  --tuned-on D    the device whose winners are taken: cpu, cuda:0\n"

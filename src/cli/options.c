@@ -64,6 +64,7 @@ static const struct Option {
     {"--json", false, "run inspect bench roofline prof tune replay devices language cache build fuse"},
     {"--kept", false, "roofline"},
     {"--layouts", true, "fuse"},
+    {"--limits", true, "run inspect bench roofline prof tune build"},
     {"--measure", false, "roofline"},
     {"--metrics", true, "prof"},
     {"--multiprocessors", true, "inspect"},

@@ -516,6 +516,8 @@ const Verb verb_run = {
     "  --warps N, --stages N, --ctas N (num_ctas: above 1, neighbouring blocks share tiles), --debug (device_assert "
     "checks), --seed N\n"
     "  --define NAME=EXPR  what a free name of the file is: WIDTH=128, ACT=relu, TYPE=tl.float16\n"
+    "  --limits LIST  what compiling, and a launch on interp and sim, may take: "
+    "memory=4G,steps=1e9,operations=1e12,file=1M\n"
     "  --without P,... sim, cuda: what the compiler leaves out: {without}\n"
     "  --persist      sim, cuda: a block runs several programs, as many blocks as the GPU runs at once\n"
     "  --specialize   sim, cuda: warps of their own copy tiles for those that multiply\n"
