@@ -270,7 +270,8 @@ static int prof(int argc, char **argv) {
 const Verb verb_prof = {
     "prof", "prof FILE[:KERNEL] ARG=SPEC ... --grid G [options], prof [options] -- PROGRAM ARGS..., or prof TRACE",
     "says where the time goes: of launches, of any program that uses CUDA", prof,
-    "  ARG=SPEC, --grid, --block, --shared, --warps, --stages, --ctas, --seed, --define, --limits, --device, --then  as for "
+    "  ARG=SPEC, --grid, --block, --shared, --warps, --stages, --ctas, --seed, --define, --limits, --device, --then  "
+    "as for "
     "nereid "
     "bench\n"
     "  --repeat N     launches that are profiled, after a warm-up (20; on interp and sim 1)\n"

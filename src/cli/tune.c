@@ -409,7 +409,8 @@ static int tune(int argc, char **argv) {
 const Verb verb_tune = {
     "tune", "tune FILE[:KERNEL] ARG=SPEC ... --grid G NAME=A..B ... [options]",
     "finds a kernel's fastest configuration", tune,
-    "  ARG=SPEC, --grid, --warps, --stages, --ctas, --seed, --define, --limits  as for nereid run; the grid follows the "
+    "  ARG=SPEC, --grid, --warps, --stages, --ctas, --seed, --define, --limits  as for nereid run; the grid follows "
+    "the "
     "configuration\n"
     "  NAME=A..B      a parameter, or warps, stages, ctas: powers of two from A to B are tried (stages: every number); "
     "NAME=A,B,C: these values\n"
