@@ -189,7 +189,9 @@ static void check_missing(Buf *problem) {
 }
 
 static bool is_readable(int folder, const char *name, const char *kind, const char *parent, Buf *problem) {
-  if (faccessat(folder, name, kind ? R_OK : R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES) return true;
+  struct stat st;
+  bool is_folder = fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+  if (faccessat(folder, name, is_folder ? R_OK | X_OK : R_OK, AT_EACCESS) == 0 || errno != EACCES) return true;
   if (problem) buf_printf(problem, "%s%s%s/%s: %s", parent, kind ? "/" : "", kind ? kind : "", name, strerror(EACCES));
   return false;
 }
