@@ -31,6 +31,7 @@ void call_begin(Call *c, bool real) {
   c->word_count = c->object_count = c->owned_count = c->block_count = c->buffer_count = 0;
   c->where = -1;
   c->real = real;
+  c->placed = false;
   c->extent_begin = c->extent_bytes = 0;
   memset(c->read_only, 0, sizeof c->read_only);
 }
@@ -167,9 +168,11 @@ static bool add_pointer(Call *c, const ParamInfo *p, uint64_t address, nereid_dt
   return word(c, TAG_POINTER | (uint64_t)t << 8 | (uint64_t)aligned << 16);
 }
 
-static bool place(Call *c, const ParamInfo *p, int where) {
-  if (c->where < 0 || !c->real) c->where = (signed char)where;
-  if (c->where == where) return true;
+/* An array at 0 has no elements, and lies on either side: libraries pass an empty CPU tensor for what is left out. */
+static bool place(Call *c, const ParamInfo *p, int where, const nereid_arg *a) {
+  if (c->where < 0 || !c->real || (a->pointer && !c->placed)) c->where = (signed char)where;
+  if (a->pointer) c->placed = true;
+  if (c->where == where || !a->pointer) return true;
   PyErr_Format(PyExc_ValueError, "array argument '%U' lies %s, but another one of this launch %s", p->name,
                where ? "in CUDA memory" : "on the host", where ? "on the host" : "in CUDA memory");
   return false;
@@ -296,11 +299,11 @@ static bool add_torch(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out)
     }
   }
   nereid_dtype t;
-  PyObject *dtype = place(c, p, where) ? described(SETTING_DTYPE_OF, str_dtype, o) : NULL;
+  PyObject *dtype = described(SETTING_DTYPE_OF, str_dtype, o);
   bool good = dtype && dtype_of(dtype, &t);
   Py_XDECREF(dtype);
   PyObject *address = good ? data_ptr_of(o) : NULL;
-  good = address && add_address(c, p, o, address, t, out);
+  good = address && add_address(c, p, o, address, t, out) && place(c, p, where, out);
   Py_XDECREF(address);
   return good;
 }
@@ -310,14 +313,14 @@ static bool add_tensor_like(Call *c, const ParamInfo *p, PyObject *o, nereid_arg
   PyObject *device = PyObject_GetAttr(o, str_device);
   PyObject *type = device ? PyObject_GetAttr(device, str_type) : NULL;
   if (!type) PyErr_Clear();
-  bool good = true;
-  if (type && PyUnicode_Check(type)) {
+  bool good = add_data_ptr(c, p, o, out);
+  if (good && type && PyUnicode_Check(type)) {
     bool cuda = !PyUnicode_CompareWithASCIIString(type, "cuda");
-    if (cuda || !PyUnicode_CompareWithASCIIString(type, "cpu")) good = place(c, p, cuda);
+    if (cuda || !PyUnicode_CompareWithASCIIString(type, "cpu")) good = place(c, p, cuda, out);
   }
   Py_XDECREF(type);
   Py_XDECREF(device);
-  return good && add_data_ptr(c, p, o, out);
+  return good;
 }
 
 static bool dtype_by_name(const char *kind, int bytes, nereid_dtype *out) {
@@ -369,7 +372,7 @@ static bool add_cuda_interface(Call *c, const ParamInfo *p, int index, PyObject 
     PyErr_Format(PyExc_TypeError, "array argument '%U' has a mask, which kernels do not read", p->name);
   else if (!at && c->real && has_elements(shape))
     PyErr_Format(PyExc_ValueError, "array argument '%U' has elements and no memory", p->name);
-  else good = cuda_dtype(p, PyBytes_AsString(bytes), &t) && place(c, p, 1) && add_pointer(c, p, at, t, out);
+  else good = cuda_dtype(p, PyBytes_AsString(bytes), &t) && add_pointer(c, p, at, t, out) && place(c, p, 1, out);
   if (good && PyObject_IsTrue(read_only) == 1) set_read_only(c, index);
   PyObject *all[] = {address, read_only, type, mask, shape, bytes};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) Py_XDECREF(all[i]);
@@ -423,7 +426,7 @@ static int add_buffer(Call *c, const ParamInfo *p, int index, PyObject *o, bool 
   nereid_dtype t;
   if (!buffer_dtype(b->format, b->itemsize, &t)) return unknown_type(p, b->format ? b->format : "") ? 1 : -1;
   if (b->readonly) set_read_only(c, index);
-  if (!place(c, p, 0) || !add_pointer(c, p, (uint64_t)(uintptr_t)b->buf, t, out)) return -1;
+  if (!add_pointer(c, p, (uint64_t)(uintptr_t)b->buf, t, out) || !place(c, p, 0, out)) return -1;
   uint64_t at = (uint64_t)(uintptr_t)b->buf;
   keep_extent(c, at, b->ndim, (int64_t *)b->shape, (int64_t *)b->strides, 1, b->itemsize);
   out->bytes = (int64_t)(c->extent_begin + c->extent_bytes - at);
@@ -470,7 +473,7 @@ static bool add_dlpack(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out
   uint64_t at = (uint64_t)(uintptr_t)t->data + t->byte_offset;
   int64_t size = (t->dtype.bits + 7) / 8;
   keep_extent(c, at, t->ndim, t->shape, t->strides, size, size);
-  return place(c, p, where) && add_pointer(c, p, at, dtype, out);
+  return add_pointer(c, p, at, dtype, out) && place(c, p, where, out);
 }
 
 /* 1: done; 0: o is no array; -1: an exception is set. */

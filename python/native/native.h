@@ -102,6 +102,7 @@ enum { MAX_PARAMS = 512, KEY_WORDS = 2 * MAX_PARAMS + 256, KEY_OBJECTS = MAX_PAR
 typedef struct Call {
   int word_count, object_count, owned_count, block_count, buffer_count;
   signed char where; /* -1: no array seen yet; 0 on the host, 1 in CUDA memory */
+  bool placed;       /* an array that has memory was seen */
   bool real;         /* false: nothing will run, so that arrays may be stand-ins */
   uint64_t words[KEY_WORDS];
   PyObject *objects[KEY_OBJECTS]; /* constexprs that a word cannot stand for: compared by == */

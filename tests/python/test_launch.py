@@ -49,6 +49,12 @@ def strided(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def either(x_ptr, y_ptr, out_ptr, n, FIRST: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load((x_ptr if FIRST else y_ptr) + i, mask=i < n, other=0.0))
+
+
+@triton.jit
 def reads_changing(out_ptr):
     tl.store(out_ptr, CHANGING)
 
@@ -676,6 +682,16 @@ class Arrays(unittest.TestCase):
         out = zeros(64)
         with self.assertRaisesRegex(ValueError, "'out_ptr' lies on the host, but another one of this launch"):
             add[(1,)](Cuda(), Cuda(), out, 64, BLOCK=64)
+
+    def test_an_array_without_elements_lies_on_either_side(self):
+        class Empty:
+            __cuda_array_interface__ = {"data": (0, False), "typestr": "<f4", "shape": (0,), "version": 3}
+
+        for n in 0, 64:
+            x, out = array.array("f", [3] * 64), zeros(64)
+            for left_out in (Empty(), x, out), (x, Empty(), out):
+                either[(1,)](*left_out, n, left_out[0] is x, BLOCK=64)
+                self.assertEqual(list(out), [3] * n + [0] * (64 - n))
 
     def test_memory_of_arrays(self):
         """`interp` and `sim` know what memory an array's elements lie in, however it comes and is laid out."""
