@@ -171,12 +171,39 @@ static void rings_share(void **state) {
   assert_int_equal(2 * waits[0], waits[1]);
 }
 
+static void count_mbarriers(LaneOp *op, void *arg) { *(int *)arg += op->code == LANE_MBAR_INIT; }
+
+/* Eight warps that compute have all registers: their slots take the shared memory that no other block can use, whatever
+ * num_stages says. Of four warps num_stages decides. Both rings share mbarriers, two a slot. */
+static void slots_of_a_ring(void **state) {
+  static const struct {
+    int warps, stages, m, n, k, slots;
+  } cases[] = {{8, 3, 128, 128, 32, 8}, {8, 2, 128, 128, 64, 6}, {8, 3, 128, 256, 64, 4},
+               {8, 2, 256, 128, 64, 4}, {4, 3, 128, 128, 32, 4}, {4, 2, 64, 128, 64, 3}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    DotCase c = {.file = "matmul.py",
+                 .kernel = "matmul",
+                 .target = "sm_90a",
+                 .warps = cases[i].warps,
+                 .stages = cases[i].stages,
+                 .specialize = true};
+    for (int k = 0; k < 3; k++) dot_array(&c, DT_F16, 512 * 512);
+    for (int k = 0; k < 3; k++) dot_int(&c, 512);
+    for (int k = 0; k < 3; k++) dot_int(&c, 512), dot_int(&c, 1);
+    dot_const(&c, cases[i].m), dot_const(&c, cases[i].n), dot_const(&c, cases[i].k), dot_const(&c, 8);
+    dot_compile(&c);
+    int mbarriers = 0;
+    lane_walk(c.lane->body, count_mbarriers, &mbarriers);
+    if (mbarriers != 2 * cases[i].slots) fail_msg("case %zu: %d mbarriers", i, mbarriers);
+    assert_true(c.lane->shared_bytes <= gpu_target_find("sm_90a")->shared_bytes);
+    dot_free(&c);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(results_stay),
-      cmocka_unit_test(meet_less),
-      cmocka_unit_test(behind_products),
-      cmocka_unit_test(rings_share),
+      cmocka_unit_test(results_stay), cmocka_unit_test(meet_less),       cmocka_unit_test(behind_products),
+      cmocka_unit_test(rings_share),  cmocka_unit_test(slots_of_a_ring),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
