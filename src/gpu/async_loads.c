@@ -344,7 +344,7 @@ static bool is_single(AsyncLoads *p, const Op *op, Ring *out) {
   const char *why;
   if (op_is_volatile(op) || t->ptr || t->rank != 2 || t->shape[0] < 16 || t->shape[1] < 16) return false;
   if (!is_tensor_type(t) || (op_other(op) && !loop_is_zero(op_other(op)))) return false;
-  if (loop_uses(p->f->body, op->out[0]) != loop_uses(p->body, op->out[0])) return false;
+  if (block_uses(p->f->body, op->out[0]) != block_uses(p->body, op->out[0])) return false;
   if (!goes_to_dots(p, op->out[0], 0) && !goes_to_dots(p, op->out[0], 1)) return false;
   RegularTile *r = regular_tile(p->f, op, &why);
   int inner = r ? r->dims[0].dim : -1;

@@ -55,7 +55,7 @@ static bool find_tile(Behind *p, Block *body) {
     if (place) *place = op;
   }
   for (const Value *v = p->dot->in[1];; v = v->def->in[0]) {
-    if (loop_uses(body, v) != 1) return false;
+    if (block_uses(body, v) != 1) return false;
     if (v == p->read->out[0]) break;
   }
   return p->full && p->free && p->full->in[2]->block == body;
@@ -64,14 +64,14 @@ static bool find_tile(Behind *p, Block *body) {
 /* The sum is carried for the dot alone, plain or multiplied by something. */
 static bool find_sum(Behind *p, Block *body) {
   Value *x = p->dot->in[2];
-  if (x->def && x->def->code == OP_MUL && x->def->block == body && loop_uses(body, x) == 1) {
+  if (x->def && x->def->code == OP_MUL && x->def->block == body && block_uses(body, x) == 1) {
     p->scale = x->def;
     bool left = !x->def->in[0]->def;
     x = x->def->in[!left];
   }
-  if (x->def || x->block != body || x->index < 1 || loop_uses(body, x) != 1) return false;
+  if (x->def || x->block != body || x->index < 1 || block_uses(body, x) != 1) return false;
   p->carried = x->index - 1;
-  return body->last->in[p->carried] == p->dot->out[0] && loop_uses(body, p->dot->out[0]) == 1;
+  return body->last->in[p->carried] == p->dot->out[0] && block_uses(body, p->dot->out[0]) == 1;
 }
 
 static bool depends_on(const Value *v, const Value *on, const Block *body, Map *seen) {
@@ -112,7 +112,7 @@ static bool find_dots(Behind *p, Block *body) {
   }
   if (dots != 2 || !loop_is_zero(p->first->in[2]) || !find_sum(p, body)) return false;
   Value *a = p->dot->in[0];
-  if (!a->def || a->def->block != body || loop_uses(body, a) != 1) return false;
+  if (!a->def || a->def->block != body || block_uses(body, a) != 1) return false;
   if (!depends_on(a, p->first->out[0], body, map_create(p->f->cx->arena, false))) return false;
   if (a->def->code == OP_CONVERT) p->pack = a->def;
   int64_t held = type_numel(a->type) * type_elem_bytes(a->type) / (128 * p->f->num_warps);

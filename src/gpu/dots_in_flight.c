@@ -52,7 +52,7 @@ static bool takes_one(const Flight *p, const Op *op) {
     if (is_in_flight(p, op->in[i])) return true;
   for (int k = 0; k < 2 && op->body[k]; k++)
     for (int i = 0; i < p->count; i++)
-      if (loop_uses(op->body[k], p->dots[i]->out[0])) return true;
+      if (block_uses(op->body[k], p->dots[i]->out[0])) return true;
   return false;
 }
 
@@ -69,7 +69,7 @@ static bool holds_product(const Block *b) {
 /* Whether the product adds to one in flight, whose sum nobody else takes. */
 static bool adds_on(const Flight *p, const Op *dot) {
   const Value *sum = dot->in[2];
-  return is_in_flight(p, sum) && loop_uses(p->f->body, sum) == 1;
+  return is_in_flight(p, sum) && block_uses(p->f->body, sum) == 1;
 }
 
 /* All are waited for before `place`. One alone is left as it was. */

@@ -52,7 +52,7 @@ static Op *first_use(Block *body, const Value *v) {
     for (int i = 0; i < op->in_count; i++)
       if (op->in[i] == v) return op;
     for (int k = 0; k < 2 && op->body[k]; k++)
-      if (loop_uses(op->body[k], v)) return op;
+      if (block_uses(op->body[k], v)) return op;
   }
   return NULL;
 }

@@ -41,10 +41,10 @@ static bool find(Sums *p, int carried) {
   Op *combine = body->last->in[carried]->def;
   if (!is_number(arg->type) || !combine || combine->block != body) return false;
   if (combine->code != OP_ADD && combine->code != OP_MAX && combine->code != OP_MIN) return false;
-  if (loop_uses(body, combine->out[0]) != 1 || loop_uses(body, arg) != 1) return false;
+  if (block_uses(body, combine->out[0]) != 1 || block_uses(body, arg) != 1) return false;
   for (int k = 0; k < 2; k++) {
     Op *reduce = combine->in[k]->def;
-    if (combine->in[!k] != arg || !fits(p, reduce, combine) || loop_uses(body, reduce->out[0]) != 1) continue;
+    if (combine->in[!k] != arg || !fits(p, reduce, combine) || block_uses(body, reduce->out[0]) != 1) continue;
     p->combine = combine, p->reduce = reduce, p->carried = carried;
     return true;
   }
@@ -90,20 +90,6 @@ static int run_of(const Sums *p, const Value *tile) {
   return run;
 }
 
-static Value *reduced(const Sums *p, Builder *b, Value *v, int axis) {
-  const Type *t = v->type;
-  int32_t shape[MAX_RANK];
-  int rank = 0;
-  for (int d = 0; d < t->rank; d++)
-    if (d != axis) shape[rank++] = t->shape[d];
-  Map *map = map_create(p->f->cx->arena, false);
-  map_put(map, p->reduce->in[0], v);
-  Op *op = op_clone(b, p->reduce, map);
-  op->axis = axis;
-  op->out[0]->type = type_tensor(p->f->cx, type_number(p->f->cx, t->dtype), rank, shape);
-  return op->out[0];
-}
-
 bool lane_sums_made(const Op *op) {
   stack_guard();
   if (op->code != OP_REDUCE || op->in_count != 1 || !op->in[0]->def) return false;
@@ -119,7 +105,7 @@ static Value *part_of(const Sums *p, Builder *b, int threads) {
   if (n == threads) return tile;
   if (run > n / threads) run = n / threads;
   int32_t parts[] = {n / threads / run, threads, run};
-  return reduced(p, b, reduced(p, b, build_reshape(b, tile, 3, parts), 2), 0);
+  return loop_reduce_as(b, p->reduce, loop_reduce_as(b, p->reduce, build_reshape(b, tile, 3, parts), 2), 0);
 }
 
 static void put(Sums *p) {
@@ -140,7 +126,7 @@ static void put(Sums *p) {
   Value *next = build_binary(&here, combine->code, carried, part);
   memcpy(next->def->attr, combine->attr, sizeof combine->attr);
   body->last->in[carried->index - 1] = next;
-  Value *total = reduced(p, &after, loop->out[carried->index - 1], 0);
+  Value *total = loop_reduce_as(&after, p->reduce, loop->out[carried->index - 1], 0);
   if (adds && !loop_is_zero(first)) total = build_binary(&after, OP_ADD, first, total);
   loop_replace_but(f->body, loop->out[p->carried], total->def);
   body->last->in[p->carried] = body->args[1 + p->carried]; /* nobody asks for it any more */
@@ -148,14 +134,14 @@ static void put(Sums *p) {
   op_remove(p->reduce);
 }
 
-static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
+static bool replace(Func *f, Op *loop, int carried) {
   Sums p = {.f = f, .loop = loop};
-  for (int i = loop->out_count - 1; i >= 0; i--) {
-    if (!find(&p, i)) continue;
-    put(&p);
-    control_drop(loop, i);
-  }
+  if (!find(&p, carried)) return false;
+  put(&p);
+  return true;
 }
+
+static void visit_loop(Func *f, const GpuOptions *o, Op *loop) { loop_replace_carried(f, loop, replace); }
 
 void gpu_lane_sums(Func *f, const GpuOptions *o) {
   tile_replace_uses(f);

@@ -24,7 +24,7 @@ typedef struct Scale {
 /* The only operation of the body that takes v, and nothing in it does; NULL: there is none. */
 static Op *only_use(const Block *body, const Value *v) {
   Op *use = NULL;
-  if (loop_uses(body, v) != 1) return NULL;
+  if (block_uses(body, v) != 1) return NULL;
   for (Op *op = body->first; op; op = op->next)
     for (int i = 0; i < op->in_count; i++)
       if (op->in[i] == v) use = op;
@@ -94,7 +94,7 @@ static bool scale_later(const Scale *p, Op *mul) {
     uses += maximum || difference, maxima += maximum;
     if (difference && !first) first = op;
   }
-  if (!maxima || !first || uses != loop_uses(body, last)) return false;
+  if (!maxima || !first || uses != block_uses(body, last)) return false;
   if (asks) ask(p, scale);
   if (select) {
     Builder here = {.func = p->f, .block = body, .before = select, .span = select->span};

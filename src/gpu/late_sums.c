@@ -43,37 +43,22 @@ static bool find(Sums *p, int carried) {
   const Type *t = arg->type;
   Op *add = body->last->in[carried]->def;
   if (t->rank != 1 || t->dtype != DT_F32 || !loop_is_zero(p->loop->in[3 + carried])) return false;
-  if (!add || add->code != OP_ADD || add->block != body || loop_uses(body, add->out[0]) != 1) return false;
-  if (loop_uses(body, arg) != 1) return false;
+  if (!add || add->code != OP_ADD || add->block != body || block_uses(body, add->out[0]) != 1) return false;
+  if (block_uses(body, arg) != 1) return false;
   for (int k = 0; k < 2; k++) {
     Op *reduce = add->in[k]->def, *other = add->in[!k]->def;
     if (!reduce || reduce->block != body || !adds(reduce) || reduce->axis != 1) continue;
     const Type *tile = reduce->in[0]->type;
-    if (tile->rank != 2 || tile->shape[1] < LANES * PAIR * 2 || loop_uses(body, reduce->out[0]) != 1) continue;
+    if (tile->rank != 2 || tile->shape[1] < LANES * PAIR * 2 || block_uses(body, reduce->out[0]) != 1) continue;
     if (!is_of_product(p->f, reduce->in[0], body)) continue;
     bool plain = add->in[!k] == arg;
-    bool scaled = other && other->code == OP_MUL && other->block == body && loop_uses(body, other->out[0]) == 1 &&
+    bool scaled = other && other->code == OP_MUL && other->block == body && block_uses(body, other->out[0]) == 1 &&
                   (other->in[0] == arg || other->in[1] == arg);
     if (!plain && !scaled) continue;
     p->add = add, p->reduce = reduce, p->carried = carried, p->scale = scaled ? other : NULL;
     return true;
   }
   return false;
-}
-
-static Value *reduced(const Sums *p, Builder *b, Value *v, int axis) {
-  const Type *t = v->type;
-  int32_t shape[MAX_RANK];
-  int rank = 0;
-  for (int d = 0; d < t->rank; d++)
-    if (d != axis) shape[rank++] = t->shape[d];
-  const Type *out = type_tensor(p->f->cx, type_number(p->f->cx, t->dtype), rank, shape);
-  Map *map = map_create(p->f->cx->arena, false);
-  map_put(map, p->reduce->in[0], v);
-  Op *op = op_clone(b, p->reduce, map);
-  op->axis = axis;
-  op->out[0]->type = out;
-  return op->out[0];
 }
 
 static void put(Sums *p) {
@@ -87,14 +72,15 @@ static void put(Sums *p) {
           here = {.func = f, .block = body, .before = p->add, .span = p->add->span},
           after = {.func = f, .block = loop->block, .before = loop->next, .span = p->add->span};
   Value *zero = build_float(&before, wide, 0), *sum = control_carry(f, loop, zero, zero), *old = sum;
-  Value *part = reduced(p, &here, reduced(p, &here, build_reshape(&here, p->reduce->in[0], 4, parts), 3), 1);
+  Value *part = loop_reduce_as(
+      &here, p->reduce, loop_reduce_as(&here, p->reduce, build_reshape(&here, p->reduce->in[0], 4, parts), 3), 1);
   if (p->scale) {
     Value *arg = body->args[1 + p->carried], *factor = p->scale->in[p->scale->in[0] == arg];
     sum = build_binary(&here, OP_MUL, sum, build_broadcast(&here, build_expand_dims(&here, factor, 1), 2, shape));
   }
   body->last->in[old->index - 1] = build_binary(&here, OP_ADD, sum, part);
   Op *result = loop->out[old->index - 1]->def;
-  Value *total = reduced(p, &after, result->out[old->index - 1], 1);
+  Value *total = loop_reduce_as(&after, p->reduce, result->out[old->index - 1], 1);
   loop_replace_but(f->body, loop->out[p->carried], total->def);
   body->last->in[p->carried] = body->args[1 + p->carried]; /* nobody asks for it any more */
   op_remove(p->add);
@@ -102,14 +88,14 @@ static void put(Sums *p) {
   op_remove(p->reduce);
 }
 
-static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
+static bool replace(Func *f, Op *loop, int carried) {
   Sums p = {.f = f, .loop = loop};
-  for (int i = loop->out_count - 1; i >= 0; i--) {
-    if (!find(&p, i)) continue;
-    put(&p);
-    control_drop(loop, i);
-  }
+  if (!find(&p, carried)) return false;
+  put(&p);
+  return true;
 }
+
+static void visit_loop(Func *f, const GpuOptions *o, Op *loop) { loop_replace_carried(f, loop, replace); }
 
 void gpu_late_sums(Func *f, const GpuOptions *o) {
   if (!gpu_has_wgmma(o)) return;

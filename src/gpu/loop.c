@@ -14,6 +14,26 @@ static void visit_block(Func *f, const GpuOptions *o, LoopVisit visit, Block *bl
 
 void loop_visit(Func *f, const GpuOptions *o, LoopVisit visit) { visit_block(f, o, visit, f->body); }
 
+void loop_replace_carried(Func *f, Op *loop, bool (*replace)(Func *f, Op *loop, int carried)) {
+  for (int i = loop->out_count - 1; i >= 0; i--)
+    if (replace(f, loop, i)) control_drop(loop, i);
+}
+
+Value *loop_reduce_as(Builder *b, const Op *reduce, Value *v, int axis) {
+  Context *cx = b->func->cx;
+  const Type *t = v->type;
+  int32_t shape[MAX_RANK];
+  int rank = 0;
+  for (int d = 0; d < t->rank; d++)
+    if (d != axis) shape[rank++] = t->shape[d];
+  Map *map = map_create(cx->arena, false);
+  map_put(map, reduce->in[0], v);
+  Op *op = op_clone(b, reduce, map);
+  op->axis = axis;
+  op->out[0]->type = type_tensor(cx, type_number(cx, t->dtype), rank, shape);
+  return op->out[0];
+}
+
 bool loop_has_effects(const Block *b) {
   stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
@@ -25,17 +45,6 @@ bool loop_has_effects(const Block *b) {
       if (op->body[i] && loop_has_effects(op->body[i])) return true;
   }
   return false;
-}
-
-int loop_uses(const Block *b, const Value *v) {
-  stack_guard();
-  int n = 0;
-  for (const Op *op = b->first; op; op = op->next) {
-    for (int i = 0; i < op->in_count; i++) n += op->in[i] == v;
-    for (int i = 0; i < 2; i++)
-      if (op->body[i]) n += loop_uses(op->body[i], v);
-  }
-  return n;
 }
 
 int64_t loop_most_trips(const Op *loop) {
@@ -113,7 +122,7 @@ bool loop_carries_sum(const Block *body, const Op *dot) {
   const Value *acc = dot->in[2], *out = dot->out[0];
   if (acc->block != body || acc->index < 1) return false;
   if (out->type->dtype != DT_F32 && out->type->dtype != DT_I32) return false;
-  return body->last->in[acc->index - 1] == out && loop_uses(body, acc) == 1 && loop_uses(body, out) == 1;
+  return body->last->in[acc->index - 1] == out && block_uses(body, acc) == 1 && block_uses(body, out) == 1;
 }
 
 typedef struct Replace {

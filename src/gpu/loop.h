@@ -8,6 +8,12 @@
 typedef void (*LoopVisit)(Func *f, const GpuOptions *o, Op *loop);
 void loop_visit(Func *f, const GpuOptions *o, LoopVisit visit); /* of each `for`, inner ones first */
 
+/* Of each value that a loop carries, the last first: `replace` makes others of it, after which nobody asks for it, and
+ * it is dropped. False: it stays. */
+void loop_replace_carried(Func *f, Op *loop, bool (*replace)(Func *f, Op *loop, int carried));
+/* The same reduction of another value, along an axis of it. */
+Value *loop_reduce_as(Builder *b, const Op *reduce, Value *v, int axis);
+
 /* Whether the loop is that over the programs of a persistent kernel (gpu/persist.c). */
 bool loop_runs_programs(const Func *f, const Op *loop);
 /* Along which axis v is the program's number, in a persistent kernel too; -1: it is none. */
@@ -15,7 +21,6 @@ int loop_program_axis(const Func *f, const Value *v);
 /* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
  * write. */
 bool loop_has_effects(const Block *b);
-int loop_uses(const Block *b, const Value *v); /* how often the block, and blocks in it, take v */
 /* More iterations than these it has in no program; INT64_MAX: nobody knows. */
 int64_t loop_most_trips(const Op *loop);
 bool loop_leads_down(const Op *loop); /* only a constant step may be negative */

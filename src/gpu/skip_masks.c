@@ -205,7 +205,7 @@ static void visit_block(Func *f, const GpuOptions *o, Block *block) {
     next = op->next;
     for (int i = 0; i < 2; i++)
       if (op->body[i] && op_info[op->code].effect == EFFECT_CONTROL) visit_block(f, o, op->body[i]);
-    bool is_atomic = op->code == OP_ATOMIC_RMW && op_mask(op) && !loop_uses(block, op->out[0]);
+    bool is_atomic = op->code == OP_ATOMIC_RMW && op_mask(op) && !block_uses(block, op->out[0]);
     if ((op->code != OP_SELECT && !is_atomic) || !block->parent || block->parent->code != OP_FOR) continue;
     const Type *t = op->out[0]->type;
     const Value *mask = is_atomic ? op_mask(op) : op->in[0];

@@ -28,7 +28,7 @@ static bool feeds_dots(const Specialize *p, const Block *body, const Value *v, i
       if (!turned && !is_operand(p, op, i, inner)) return false;
       uses++;
     }
-  return uses > 0 && loop_uses(body, v) == uses;
+  return uses > 0 && block_uses(body, v) == uses;
 }
 
 /* The load in the body that v is of, or a transpose of it is; NULL: v is made otherwise. */
@@ -94,7 +94,7 @@ static bool holds_dot(const Block *b) {
 /* Tiles of later iterations come before such a write: it has to reach elsewhere. */
 static bool take_write(Specialize *p, const Op *op) {
   const char *why;
-  bool is_store = op->code == OP_STORE, is_atomic = op->code == OP_ATOMIC_RMW && !loop_uses(p->f->body, op->out[0]);
+  bool is_store = op->code == OP_STORE, is_atomic = op->code == OP_ATOMIC_RMW && !block_uses(p->f->body, op->out[0]);
   if ((!is_store && !is_atomic) || !op->in[1]->type->rank) return false;
   if (!p->persistent)
     return specialize_refuse(p, "a loop of products writes, and is not persistent: how far is not known");

@@ -42,6 +42,17 @@ Block *block_create(Func *f, Op *parent) {
   return b;
 }
 
+int block_uses(const Block *b, const Value *v) {
+  stack_guard();
+  int n = 0;
+  for (const Op *op = b->first; op; op = op->next) {
+    for (int i = 0; i < op->in_count; i++) n += op->in[i] == v;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) n += block_uses(op->body[i], v);
+  }
+  return n;
+}
+
 Value *block_add_arg(Func *f, Block *b, const Type *type, const char *name) {
   /* Room for 4, 8, 16 ... arguments: a full array has a count that is a power of two. */
   if (b->arg_count == 0 || (b->arg_count >= 4 && (b->arg_count & (b->arg_count - 1)) == 0)) {

@@ -277,6 +277,7 @@ Func *func_create(Context *cx, const char *name);
 Value *func_add_arg(Func *f, const Type *type, const char *name, int64_t divisible);
 Block *block_create(Func *f, Op *parent); /* and makes it the first body of `parent` that is still NULL */
 Value *block_add_arg(Func *f, Block *b, const Type *type, const char *name);
+int block_uses(const Block *b, const Value *v); /* how often the block, and blocks in it, take v */
 
 /* The general form: out_types has out_count entries. The op is inserted; attributes are set by the caller afterwards.
  */

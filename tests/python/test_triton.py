@@ -15,6 +15,8 @@ import nereid.triton.language as tl
 from kit import add, fill, floats, zeros
 from nereid.triton.language import core
 
+NEREID_COMMAND = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+
 
 def run(code, *options, **env):
     """(status, output) of a Python process with this code."""
@@ -602,7 +604,6 @@ class Processes(unittest.TestCase):
             self.assertIn("out of bounds", said)
 
     def test_recorder(self):
-        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         with tempfile.TemporaryDirectory() as folder:
             log = os.path.join(folder, "log.jsonl")
             kernels = os.path.join(folder, "kernels.py")
@@ -674,8 +675,8 @@ class Processes(unittest.TestCase):
             self.assertEqual(x["values"], list(reversed(range(100))))
             self.assertNotIn("values", first["args"][1])
             self.assertEqual(first["args"][2:], [{"name": "n", "int": 100}, {"name": "BLOCK", "constexpr": 64}])
-            if os.path.exists(nereid_command):
-                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+            if os.path.exists(NEREID_COMMAND):
+                p = subprocess.run([NEREID_COMMAND, "replay", log, "--root", folder], capture_output=True, text=True,
                                    timeout=120)
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
                 self.assertIn("3 ran and agreed", p.stdout)  # made-up indices would leave the array
@@ -684,13 +685,13 @@ class Processes(unittest.TestCase):
                     text = f.read()
                 with open(kernels, "w") as f:
                     f.write(text.replace("n, BLOCK: tl.constexpr):", "n, BLOCK: tl.constexpr):\n    tl.nothing()", 1))
-                p = subprocess.run([nereid_command, "replay", log, "--root", folder, "--json"], capture_output=True,
+                p = subprocess.run([NEREID_COMMAND, "replay", log, "--root", folder, "--json"], capture_output=True,
                                    text=True, timeout=120)
                 self.assertEqual(p.returncode, 1, p.stdout + p.stderr)
                 said = {r["row"]: r for r in map(json.loads, p.stdout.splitlines())}
                 self.assertEqual([(said[r]["launches"], said[r]["from"]) for r in (1, 2, 3)],
                                  [(4, "program.py:18"), (1, "program.py:19"), (1, "program.py:21")])
-                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+                p = subprocess.run([NEREID_COMMAND, "replay", log, "--root", folder], capture_output=True, text=True,
                                    timeout=120)
                 self.assertIn("launched at program.py:18", p.stdout)
                 self.assertIn("recorded: 6 launches, 5 of them of rows that are listed", p.stdout)
@@ -698,7 +699,6 @@ class Processes(unittest.TestCase):
     def test_recorded_surroundings(self):
         """Functions and types of closures, modules chosen at run time, Enums, kernels under a condition, and two of one
         name: what Python knows stands in the log, and replay needs nothing else of the program."""
-        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         with tempfile.TemporaryDirectory() as folder:
             def write(name, text):
                 with open(os.path.join(folder, name), "w") as f:
@@ -787,10 +787,10 @@ class Processes(unittest.TestCase):
             power = rows[0]["functions"][helper["names"]["ops"]["attributes"]["power"]["function"]]
             self.assertEqual((power["file"], power["defaults"]), ("acts.py", {"n": 3}))
             self.assertEqual(rows[1]["names"]["TYPE"], {"dtype": "fp16"})
-            if not os.path.exists(nereid_command):
+            if not os.path.exists(NEREID_COMMAND):
                 return
             def run(verb, *args):
-                p = subprocess.run([nereid_command, verb, *args, "--root", folder], capture_output=True, text=True,
+                p = subprocess.run([NEREID_COMMAND, verb, *args, "--root", folder], capture_output=True, text=True,
                                    timeout=120)
                 return p.returncode, p.stdout + p.stderr
             status, said = run("replay", log)
@@ -815,7 +815,6 @@ class Processes(unittest.TestCase):
 
     def test_recorded_kernels_without_a_file(self):
         """A zip's, a notebook's: their text stands in the log."""
-        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         with tempfile.TemporaryDirectory() as folder:
             log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
             with open(script, "w") as f:
@@ -844,8 +843,8 @@ class Processes(unittest.TestCase):
             p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
                                capture_output=True, text=True, timeout=120)
             self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
-            if os.path.exists(nereid_command):
-                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+            if os.path.exists(NEREID_COMMAND):
+                p = subprocess.run([NEREID_COMMAND, "replay", log, "--root", folder], capture_output=True, text=True,
                                    timeout=120)
                 self.assertEqual((p.returncode, "1 ran and agreed" in p.stdout), (0, True), p.stdout + p.stderr)
 
@@ -926,7 +925,6 @@ class Processes(unittest.TestCase):
     def test_recorder_of_arrays_and_views(self):
         """NumPy's arrays and numbers, arrays of the standard library, by DLPack alone, and views whose elements lie
         apart: of these all is recorded that lies between the first and the last."""
-        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         try:
             import numpy  # noqa: F401
         except ImportError:
@@ -977,14 +975,13 @@ class Processes(unittest.TestCase):
                              [[16, 2], [2, 1], list(range(31, -1, -1))])
             for row in rows[2:]:
                 self.assertEqual(row["index_ptr"]["values"], first["index_ptr"]["values"])
-            if os.path.exists(nereid_command):
-                p = subprocess.run([nereid_command, "replay", log, "--root", folder], capture_output=True, text=True,
+            if os.path.exists(NEREID_COMMAND):
+                p = subprocess.run([NEREID_COMMAND, "replay", log, "--root", folder], capture_output=True, text=True,
                                    timeout=120)
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
                 self.assertIn(f"{len(rows)} ran and agreed", p.stdout)
 
     def test_recorder_writes_values_that_are_not_finite_and_files_elsewhere(self):
-        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         with tempfile.TemporaryDirectory() as folder:
             log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
             root = os.path.join(folder, "root")  # the program stands outside of it
@@ -1020,14 +1017,13 @@ class Processes(unittest.TestCase):
             self.assertEqual(row["args"][2], {"name": "high", "float": float("inf")})
             self.assertNotEqual(row["args"][3]["constexpr"], row["args"][3]["constexpr"])
             self.assertEqual(row["args"][4]["constexpr"], float("-inf"))
-            if os.path.exists(nereid_command):
-                p = subprocess.run([nereid_command, "replay", log, "--root", root], capture_output=True, text=True,
+            if os.path.exists(NEREID_COMMAND):
+                p = subprocess.run([NEREID_COMMAND, "replay", log, "--root", root], capture_output=True, text=True,
                                    timeout=120)
                 self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
                 self.assertIn("1 ran and agreed", p.stdout)
 
     def test_recorded_tuples_replay(self):
-        nereid_command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
         with tempfile.TemporaryDirectory() as folder:
             log, script = os.path.join(folder, "log.jsonl"), os.path.join(folder, "program.py")
             with open(script, "w") as f:
@@ -1056,15 +1052,15 @@ class Processes(unittest.TestCase):
             p = subprocess.run([sys.executable, "-m", "nereid.record", "--nereid", "-o", log, "--root", folder, script],
                                capture_output=True, text=True, timeout=120)
             self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
-            if os.path.exists(nereid_command):
-                p = subprocess.run([nereid_command, "build", "--from", log, "--root", folder, "--target", "cpu", "-o",
+            if os.path.exists(NEREID_COMMAND):
+                p = subprocess.run([NEREID_COMMAND, "build", "--from", log, "--root", folder, "--target", "cpu", "-o",
                                     os.path.join(folder, "all.nereid")], capture_output=True, text=True, timeout=120)
                 self.assertIn("1 launches, 0 left out", p.stdout, p.stderr)
                 with open(log) as f:  # and one whose tuple is none
                     text = f.read()
                 with open(log, "w") as f:
                     f.write(text + text.replace('"tuple":[', '"tuple":3,"was":[', 1))
-                p = subprocess.run([nereid_command, "replay", log, "--root", folder, "--json"], capture_output=True,
+                p = subprocess.run([NEREID_COMMAND, "replay", log, "--root", folder, "--json"], capture_output=True,
                                    text=True, timeout=120)
                 rows = sorted(map(json.loads, p.stdout.splitlines()), key=lambda r: r["row"])
                 self.assertEqual([r["state"] for r in rows], ["agrees", "compile failed"], p.stdout + p.stderr)

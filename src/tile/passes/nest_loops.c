@@ -43,18 +43,7 @@ static bool is_number(const Value *v, int64_t want) {
   return value_is_const(v, &is) && is == want;
 }
 
-static int uses_in(const Block *b, const Value *v) {
-  stack_guard();
-  int uses = 0;
-  for (const Op *op = b->first; op; op = op->next) {
-    for (int i = 0; i < op->in_count; i++) uses += op->in[i] == v;
-    for (int i = 0; i < 2; i++)
-      if (op->body[i]) uses += uses_in(op->body[i], v);
-  }
-  return uses;
-}
-
-static int uses(const Nest *n, const Value *v) { return uses_in(n->f->body, v); }
+static int uses(const Nest *n, const Value *v) { return block_uses(n->f->body, v); }
 
 /* ---- the counter ------------------------------------------------------------------------------------------------- */
 
@@ -161,7 +150,7 @@ static bool is_head(Nest *n, const Op *op) {
     int i = carried_by(n, op, j);
     if (i < 0 || n->from[i]) return false;
     const Value *carried = n->body->args[1 + i];
-    if (uses(n, carried) != uses_in(op->body[0], carried) + 1) return false;
+    if (uses(n, carried) != block_uses(op->body[0], carried) + 1) return false;
     for (int k = 0; k < j; k++)
       if (carried_by(n, op, k) == i) return false;
   }
