@@ -208,6 +208,9 @@ void gpu_prefetch(Func *f, const GpuOptions *o);
 void gpu_loads_ahead(Func *f, const GpuOptions *o);
 /* gpu/async_loads.c: loads that products take go to shared memory, several iterations ahead */
 void gpu_async_loads(Func *f, const GpuOptions *o);
+/* gpu/narrow_dots.c: products of f32 that was narrow are products of what it was */
+void gpu_narrow_dots(Func *f, const GpuOptions *o);
+
 /* gpu/split_dots.c: products of f32 in three of tf32 are three products */
 void gpu_split_dots(Func *f, const GpuOptions *o);
 /* gpu/turn_dots.c: products of f32 the other way round, where warpgroups cannot take their second operand */

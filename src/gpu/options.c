@@ -7,7 +7,7 @@
   X(hoist_loads) X(async_loads) X(dots_ahead) X(dots_behind) X(prefetch) X(sink_masks) X(skip_masks) X(wgmma) \
   X(tensor_cores) X(late_scales) X(late_sums) X(lane_sums) X(heavy_first) X(dots_together) X(persist) X(tensor_maps) \
   X(specialize) X(turn_dots) X(apart) X(loads_ahead) X(tcgen05) X(tensor_stores) X(own_rings) X(row_rings) \
-  X(dots_in_flight) X(clusters) X(grid_wait) X(turned_operands) X(short_sums) X(split_dots) \
+  X(dots_in_flight) X(clusters) X(grid_wait) X(turned_operands) X(short_sums) X(split_dots) X(narrow_dots) \
   X(staged_reads) X(late_stores) X(late_copies) X(lockstep)
 /* clang-format on */
 #define LISTED(name) #name,

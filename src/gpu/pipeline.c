@@ -83,6 +83,7 @@ enum {
 const GpuPass gpu_passes[] = {
     /*                                                      needs, gives, keeps */
     {"iterations_apart", GPU_TILE, gpu_iterations_apart, NULL, {ACCESS, 0, MAKES}}, /* loops without barriers */
+    {"narrow_dots", GPU_TILE, gpu_narrow_dots, NULL,       {PLAIN, 0, MAKES}},  /* of what f32 was made of */
     {"split_dots", GPU_TILE, gpu_split_dots, NULL,         {ACCESS, 0, MAKES}}, /* f32 in three of tf32 */
     {"turn_dots", GPU_TILE, gpu_turn_dots, NULL,           {ACCESS, 0, MAKES}}, /* products that hardware takes turned */
     {"late_sums", GPU_TILE, gpu_late_sums, NULL,           {PLAIN, 0, MAKES}},  /* sums across lanes after loops */

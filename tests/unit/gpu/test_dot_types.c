@@ -277,6 +277,65 @@ static void left_to_single_warps(void **state) {
   }
 }
 
+/* ---- products of f32 that was made of something narrow (gpu/narrow_dots.c) ---- */
+
+static const char widened[] =
+    HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, K, BK: tl.constexpr, IEEE: tl.constexpr):\n"
+         "    m = tl.arange(0, 64)\n"
+         "    k = tl.arange(0, BK)\n"
+         "    acc = tl.zeros([64, 64], tl.float32)\n"
+         "    for i in range(0, K, BK):\n"
+         "        inside = (i + k)[None, :] < K\n"
+         "        a = tl.load(a_ptr + m[:, None] * K + (i + k)[None, :], mask=inside, other=0.0).to(tl.float32)\n"
+         "        b = tl.load(b_ptr + m[:, None] * K + (i + k)[None, :], mask=inside, other=0.0).to(tl.float32)\n"
+         "        b = tl.where(inside & (m[:, None] > 2), b, 0.0).T\n"
+         "        acc += tl.dot(a, b, input_precision='ieee' if IEEE else 'tf32')\n"
+         "    tl.store(out_ptr + m[:, None] * 64 + m[None, :], acc)\n";
+
+typedef struct Widened {
+  Dtype a, b;
+  int block, ieee;
+  bool narrow; /* whether it is multiplied as what it was */
+} Widened;
+
+static int widened_products(const Widened *w, const char *target, int warps, const char *without) {
+  enum { M = 64, K = 80 };
+  const char *wrong;
+  DotCase c = dot_case(widened, target, warps, 3);
+  const DotArg *a = whole_numbers(&c, w->a, M * K), *b = whole_numbers(&c, w->b, M * K),
+               *out = dot_array(&c, DT_F32, M * M);
+  dot_int(&c, K), dot_const(&c, w->block), dot_const(&c, w->ieee);
+  c.without = gpu_without(without, &wrong);
+  dot_run(&c, target);
+  for (int i = 0; i < M * M; i++) {
+    double want = 0;
+    for (int k = 0; k < K && i % M > 2; k++) want += a->values[i / M * K + k] * b->values[i % M * K + k];
+    if (out->values[i] != want)
+      fail_msg("%s times %s: %g, not %g at %d", dtype_name(w->a), dtype_name(w->b), out->values[i], want, i);
+  }
+  DotCount n = dot_count(&c);
+  dot_free(&c);
+  return n.mma + n.wgmma;
+}
+
+static void narrow_operands(void **state) {
+  static const Widened cases[] = {
+      {DT_BF16, DT_BF16, 32, 0, true}, {DT_F16, DT_F16, 32, 0, true},    {DT_I8, DT_BF16, 32, 0, true},
+      {DT_F8E5, DT_F8E5, 32, 0, true}, {DT_F16, DT_I8, 16, 0, true},     {DT_F16, DT_BF16, 32, 0, false},
+      {DT_F32, DT_BF16, 32, 0, false}, {DT_BF16, DT_BF16, 32, 1, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int way = 0; way < 3; way++) {
+      const Widened *w = &cases[i];
+      const char *target = way ? "sm_90a" : "sm_80";
+      int warps = way == 1 ? 2 : 4, narrow = widened_products(w, target, warps, ""),
+          wide = widened_products(w, target, warps, "narrow_dots");
+      if (w->narrow ? narrow * 2 != wide : narrow != wide)
+        fail_msg("%s times %s, blocks of %d, %s, %d warps: %d products, %d as f32", dtype_name(w->a), dtype_name(w->b),
+                 w->block, target, warps, narrow, wide);
+    }
+}
+
 /* ---- chains of products that are cut to tf32: what a tolerance counts ---- */
 
 static const char chains[] =
@@ -342,10 +401,14 @@ static void chains_of_products(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(loops_of_every_type),          cmocka_unit_test(long_sums),
-      cmocka_unit_test(sums_in_three_products),       cmocka_unit_test(pieces_of_every_way),
-      cmocka_unit_test(infinities_in_three_products), cmocka_unit_test(left_to_single_warps),
-      cmocka_unit_test(fences_for_warpgroups_alone),  cmocka_unit_test(chains_of_products)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(loops_of_every_type),
+                                     cmocka_unit_test(long_sums),
+                                     cmocka_unit_test(sums_in_three_products),
+                                     cmocka_unit_test(pieces_of_every_way),
+                                     cmocka_unit_test(infinities_in_three_products),
+                                     cmocka_unit_test(narrow_operands),
+                                     cmocka_unit_test(left_to_single_warps),
+                                     cmocka_unit_test(fences_for_warpgroups_alone),
+                                     cmocka_unit_test(chains_of_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
