@@ -43,7 +43,16 @@ static const char text_py[] =
     "def turn(x, y, N: tl.constexpr, M: tl.constexpr):\n"
     "    i = tl.arange(0, N)[:, None] * M + tl.arange(0, M)[None, :]\n"
     "    j = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]\n"
-    "    tl.store(y + j, tl.trans(tl.load(x + i)))\n";
+    "    tl.store(y + j, tl.trans(tl.load(x + i)))\n"
+    "\n"
+    "@triton.jit\n"
+    "def divide(x, y, q, r, N: tl.constexpr):\n"
+    "    i = tl.arange(0, N)\n"
+    "    a = tl.load(x + i)[:, None]\n"
+    "    b = tl.load(y + i)[None, :]\n"
+    "    at = i[:, None] * N + i[None, :]\n"
+    "    tl.store(q + at, a // b)\n"
+    "    tl.store(r + at, a % b)\n";
 
 static const char text_cu[] =
     "#include <cuda_fp16.h>\n"
@@ -314,6 +323,44 @@ static void listed_programs(void) {
   gpu_close(&g);
 }
 
+/* Divisions of 64 bits, by 32 where both numbers fit. */
+static void wide_divisions(void) {
+  enum { SIDE = 32 };
+  static const int64_t edges[] = {1,
+                                  2,
+                                  3,
+                                  7,
+                                  1000003,
+                                  INT32_MAX,
+                                  (int64_t)INT32_MAX + 1,
+                                  UINT32_MAX,
+                                  (int64_t)UINT32_MAX + 1,
+                                  INT64_C(1) << 33,
+                                  INT64_MAX - 1,
+                                  INT64_MAX};
+  enum { EDGES = sizeof edges / sizeof *edges };
+  static int64_t x[SIDE], quotient[SIDE * SIDE], rest[SIDE * SIDE];
+  Gpu g = gpu_open();
+  void *p[4];
+  for (int i = 0; i < SIDE; i++) x[i] = i < EDGES ? edges[i] : i < 2 * EDGES ? -edges[i - EDGES] : 5 * i * 12345677;
+  for (int i = 0; i < 4; i++) GOOD(nereid_alloc(g.d, sizeof quotient, &p[i], &error));
+  for (int i = 0; i < 2; i++) GOOD(nereid_copy_to_device(g.d, p[i], x, sizeof x, &error));
+  for (int type = 0; type < 2; type++) {
+    nereid_dtype t = type ? NEREID_U64 : NEREID_I64;
+    nereid_arg a[] = {nereid_pointer(p[0], t), nereid_pointer(p[1], t), nereid_pointer(p[2], t),
+                      nereid_pointer(p[3], t), nereid_constexpr_int(SIDE)};
+    GOOD(nereid_launch(g.d, NULL, g.m, "divide", one, a, 5, NULL, &error));
+    GOOD(nereid_copy_to_host(g.d, quotient, p[2], sizeof quotient, &error));
+    GOOD(nereid_copy_to_host(g.d, rest, p[3], sizeof rest, &error));
+    for (int i = 0; i < SIDE * SIDE; i++) {
+      int64_t a = x[i / SIDE], b = x[i % SIDE];
+      TRUE(quotient[i] == (type ? (int64_t)((uint64_t)a / (uint64_t)b) : a / b));
+      TRUE(rest[i] == (type ? (int64_t)((uint64_t)a % (uint64_t)b) : a % b));
+    }
+  }
+  gpu_close(&g);
+}
+
 static void without_ptxas(void) { /* the driver compiles */
   setenv("NEREID_PTXAS", "none", 1);
   Gpu g = gpu_open();
@@ -378,6 +425,7 @@ CHILD(pinned_memory)
 CHILD(streams_and_events)
 CHILD(freeing_a_module_in_flight)
 CHILD(listed_programs)
+CHILD(wide_divisions)
 CHILD(without_ptxas)
 CHILD(cuda_c)
 
@@ -392,7 +440,7 @@ int main(void) {
         cmocka_unit_test(test_pinned_memory),
       cmocka_unit_test(test_streams_and_events), cmocka_unit_test(test_freeing_a_module_in_flight),
         cmocka_unit_test(test_listed_programs),
-      cmocka_unit_test(test_without_ptxas),     cmocka_unit_test(test_cuda_c),
+      cmocka_unit_test(test_wide_divisions), cmocka_unit_test(test_without_ptxas),     cmocka_unit_test(test_cuda_c),
   };
   /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);

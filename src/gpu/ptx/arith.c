@@ -100,8 +100,39 @@ static void root(Ptx *p, const LaneOp *op, const char *mnemonic) {
   }
 }
 
+/* A quotient of 64 bits is a function of some 70 instructions. Where the upper halves of both numbers are clear, as of
+ * most sizes and indices, 32 bits do: each thread asks. */
+static void divide_wide(Ptx *p, const LaneOp *op) {
+  int number = ++p->labels;
+  Arg d = out(p, op), x = ptx_reg(p, op->in[0]), y = ptx_reg(p, op->in[1]), both = ptx_fresh(p, LT_B64),
+      high = ptx_fresh(p, LT_B32), wide = ptx_fresh(p, LT_PRED), a = ptx_fresh(p, LT_B32), b = ptx_fresh(p, LT_B32);
+  ptx_open(p, NULL, "or.b64");
+  ptx_args_of(p, both, x, y);
+  ptx_open(p, NULL, "shr.u64");
+  ptx_args_of(p, both, both, ptx_int(32));
+  ptx_open(p, NULL, "cvt.u32.u64");
+  ptx_args_of(p, high, both);
+  ptx_open(p, NULL, "setp.ne.u32");
+  ptx_args_of(p, wide, high, ptx_int(0));
+  ptx_branch(p, &wide, false, false, "wide", number);
+  ptx_open(p, NULL, "cvt.u32.u64");
+  ptx_args_of(p, a, x);
+  ptx_open(p, NULL, "cvt.u32.u64");
+  ptx_args_of(p, b, y);
+  ptx_open(p, NULL, "div.u32");
+  ptx_args_of(p, a, a, b);
+  ptx_open(p, NULL, "cvt.u64.u32");
+  ptx_args_of(p, d, a);
+  ptx_branch(p, NULL, false, true, "divided", number);
+  ptx_label(p, "wide", number);
+  plain(p, op, "div", number_name(op->kind));
+  ptx_label(p, "divided", number);
+}
+
 static void divide(Ptx *p, const LaneOp *op) {
-  if (!is_float(op->kind)) plain(p, op, "div", number_name(op->kind));
+  bool wide = op->kind == LK_S64 || op->kind == LK_U64 || op->kind == LK_B64;
+  if (wide && !op->guard) divide_wide(p, op);
+  else if (!is_float(op->kind)) plain(p, op, "div", number_name(op->kind));
   else if (op->approx && op->kind == LK_F32) plain(p, op, op->ftz ? "div.full.ftz" : "div.full", "f32");
   else rounded(p, op, "div", ".rn");
 }

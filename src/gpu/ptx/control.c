@@ -92,13 +92,12 @@ static void put_label(Ptx *p, const char *name, int number) {
   ptx_put_int(p, number);
 }
 
-static void label(Ptx *p, const char *name, int number) {
+void ptx_label(Ptx *p, const char *name, int number) {
   put_label(p, name, number);
   put(p, ":\n");
 }
 
-/* Branches where pred is true (or false, when `not`); pred NULL: always. */
-static void branch(Ptx *p, const Arg *pred, bool not, bool uniform, const char *name, int number) {
+void ptx_branch(Ptx *p, const Arg *pred, bool not, bool uniform, const char *name, int number) {
   put(p, "\t");
   if (pred) {
     put(p, not ? "@!" : "@");
@@ -192,9 +191,9 @@ void ptx_for(Ptx *p, const LaneOp *op) {
   Arg pred = ptx_fresh(p, LT_PRED), ub = ptx_arg(p, op->in[1], k);
   if (!once) {
     test(p, k, down, pred, ptx_reg(p, iv), ub);
-    branch(p, &pred, true, op->uniform, "end", number);
+    ptx_branch(p, &pred, true, op->uniform, "end", number);
   }
-  label(p, "loop", number);
+  ptx_label(p, "loop", number);
   find_stream(p, op);
   if (op->unroll == 1) put(p, "\t.pragma \"nounroll\";\n");
   ptx_block(p, body);
@@ -203,8 +202,8 @@ void ptx_for(Ptx *p, const LaneOp *op) {
   put(p, lane_kind_info[k].name);
   ptx_args_of(p, ptx_reg(p, iv), ptx_reg(p, iv), ptx_arg(p, op->in[2], k));
   test(p, k, down, pred, ptx_reg(p, iv), ub);
-  branch(p, &pred, false, op->uniform && !may_unroll(op), "loop", number);
-  if (!once) label(p, "end", number);
+  ptx_branch(p, &pred, false, op->uniform && !may_unroll(op), "loop", number);
+  if (!once) ptx_label(p, "end", number);
 }
 
 void ptx_while(Ptx *p, const LaneOp *op) {
@@ -212,7 +211,7 @@ void ptx_while(Ptx *p, const LaneOp *op) {
   LaneBlock *before = op->body[0], *after = op->body[1];
   int number = ++p->labels;
   for (int i = 0; i < before->arg_count; i++) copy_one(p, before->args[i], op->in[i]);
-  label(p, "loop", number);
+  ptx_label(p, "loop", number);
   ptx_block(p, before);
   const LaneOp *condition = before->last;
   for (int i = 1; i < condition->in_count; i++) {
@@ -220,11 +219,11 @@ void ptx_while(Ptx *p, const LaneOp *op) {
     if (i <= op->out_count) p->same[op->out[i - 1]->id] = condition->in[i];
   }
   Arg pred = ptx_reg(p, condition->in[0]);
-  branch(p, &pred, true, op->uniform, "end", number);
+  ptx_branch(p, &pred, true, op->uniform, "end", number);
   ptx_block(p, after);
   if (before->arg_count) copy_all(p, before->arg_count, before->args, after->last->in);
-  branch(p, NULL, false, true, "loop", number);
-  label(p, "end", number);
+  ptx_branch(p, NULL, false, true, "loop", number);
+  ptx_label(p, "end", number);
 }
 
 static void results(Ptx *p, const LaneOp *op, const LaneBlock *body) {
@@ -257,19 +256,19 @@ void ptx_if(Ptx *p, const LaneOp *op) {
   bool nothing = op->out_count == 0 && is_empty(op->body[1]);
   if (op->out_count == 0 && is_empty(op->body[0])) {
     if (nothing) return;
-    branch(p, &pred, false, op->uniform, "end", number);
+    ptx_branch(p, &pred, false, op->uniform, "end", number);
     ptx_block(p, op->body[1]);
-    label(p, "end", number);
+    ptx_label(p, "end", number);
     return;
   }
-  branch(p, &pred, true, op->uniform, nothing ? "end" : "else", number);
+  ptx_branch(p, &pred, true, op->uniform, nothing ? "end" : "else", number);
   ptx_block(p, op->body[0]);
   results(p, op, op->body[0]);
   if (!nothing) {
-    branch(p, NULL, false, true, "end", number);
-    label(p, "else", number);
+    ptx_branch(p, NULL, false, true, "end", number);
+    ptx_label(p, "else", number);
     ptx_block(p, op->body[1]);
     results(p, op, op->body[1]);
   }
-  label(p, "end", number);
+  ptx_label(p, "end", number);
 }

@@ -74,6 +74,9 @@ const LaneValue *ptx_value(const Ptx *p, const LaneValue *v); /* in whose regist
 void ptx_share(Ptx *p);
 
 /* ---- ptx/control.c ----------------------------------------------------------------------------------------------- */
+void ptx_label(Ptx *p, const char *name, int number);
+/* Branches there where pred is true (or false, when `not`); pred NULL: always. */
+void ptx_branch(Ptx *p, const Arg *pred, bool not, bool uniform, const char *name, int number);
 void ptx_block(Ptx *p, const LaneBlock *b); /* without what ends it */
 void ptx_for(Ptx *p, const LaneOp *op);
 void ptx_while(Ptx *p, const LaneOp *op);

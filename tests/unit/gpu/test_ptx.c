@@ -124,11 +124,10 @@ static void test_integers(void **state) {
       use1(&k, (LaneOp){.code = LANE_SAD, .kind = ints[i]}, 3, ints[i]);
     }
   }
+  static const LaneCode of_bits[] = {LANE_POPC, LANE_CLZ, LANE_BREV};
   for (int wide = 0; wide < 2; wide++) {
     LaneKind kind = wide ? LK_B64 : LK_B32;
-    use1(&k, (LaneOp){.code = LANE_POPC, .kind = kind}, 1, kind);
-    use1(&k, (LaneOp){.code = LANE_CLZ, .kind = kind}, 1, kind);
-    use1(&k, (LaneOp){.code = LANE_BREV, .kind = kind}, 1, kind);
+    for (int i = 0; i < 3; i++) use1(&k, (LaneOp){.code = of_bits[i], .kind = kind}, 1, kind);
     use1(&k, (LaneOp){.code = LANE_BFI, .kind = kind, .bit = 4, .bits = 9}, 2, kind);
   }
   use1(&k, (LaneOp){.code = LANE_PRMT, .kind = LK_B32}, 3, LK_B32);
@@ -144,6 +143,7 @@ static void test_integers(void **state) {
   lane_unpack(&k.b, unknown(&k, LK_B32), &low, &high);
   use(&k, lane_pack(&k.b, high, low));
   assembles_all(&k, targets);
+  contains(print(&k, "sm_90a"), "\tbra.uni $divided1;\n$wide1:\n\tdiv.s64 "); /* 32 bits where both fit */
   end();
 }
 
