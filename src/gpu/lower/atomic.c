@@ -211,7 +211,7 @@ void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneVa
   lane_barrier(b, false); /* the last iteration's readers are done */
   for (int r = 0; r < n; r++) lower_shared_store(l, type, address[r], 0, buffer, regs[r], first);
   lane_barrier(b, false);
-  lower_order_barrier(l);
+  lower_membar_met(l);
   for (int r = 0; r < n; r++) regs[r] = lower_shared_load(l, type, address[r], 0, buffer);
 }
 
@@ -260,9 +260,9 @@ void lower_atomic(Lower *l, Op *op) {
   bool one_warp = l->out->num_warps == 1;
   if (releases(&a)) {
     lane_barrier(b, one_warp);
-    lower_order_barrier(l);
+    lower_membar_met(l);
   }
-  lower_order(l, op);
+  lower_membar(l, op);
   for (int r = 0; r < n; r += vector) {
     LaneValue *guard = lower_and(l, m ? m[r] : NULL, first);
     if (y) old[r] = cas_one(l, &a, ptr[r], x[r], y[r], guard);
@@ -272,7 +272,7 @@ void lower_atomic(Lower *l, Op *op) {
   if (!a.used) {
     if (!acquires(&a)) return;
     lane_barrier(b, one_warp);
-    lower_order_barrier(l);
+    lower_membar_met(l);
     return;
   }
   for (int r = 0; r < n; r++)

@@ -59,12 +59,12 @@ static bool runs_at_least_once(Lower *l, const Op *loop) {
 static void lower_for(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   Block *body = op->body[0];
-  LowerOrder *before = lower_order_loop(l, op);
+  LowerMembar *before = lower_membar_loop(l, op);
   Flat init = flatten(l, op->in + 3, op->in_count - 3);
   LaneKind k = counter_kind(op->in[0]->type);
   LaneOp *loop = lane_for(b, k, lower_get(l, op->in[0])[0], lower_get(l, op->in[1])[0], lower_get(l, op->in[2])[0],
                           init.n, init.at);
-  lower_order_here(l);
+  lower_membar_here(l);
   loop->uniform = !l->divergent;
   loop->unroll = (uint8_t)(op->unroll < 0 ? 0 : op->unroll > 255 ? 255 : op->unroll);
   unflatten(l, body->args, body->arg_count, loop->body[0]->args);
@@ -72,32 +72,32 @@ static void lower_for(Lower *l, Op *op) {
   Flat next = flatten(l, end->in, end->in_count);
   lane_yield(b, next.n, next.at);
   lane_leave(b, loop);
-  lower_order_here(l);
-  if (!runs_at_least_once(l, op)) lower_order_join(l, before);
+  lower_membar_here(l);
+  if (!runs_at_least_once(l, op)) lower_membar_join(l, before);
   unflatten(l, op->out, op->out_count, loop->out);
 }
 
 static void lower_while(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
-  lower_order_loop(l, op);
+  lower_membar_loop(l, op);
   Flat init = flatten(l, op->in, op->in_count);
   LaneOp *loop = lane_while(b, init.n, init.at);
-  lower_order_here(l);
+  lower_membar_here(l);
   loop->uniform = !l->divergent;
   loop->waits = (uint8_t)op_waits(op);
   unflatten(l, op->body[0]->args, op->body[0]->arg_count, loop->body[0]->args);
   Op *end = lower_body(l, op->body[0]);
   Flat handed = flatten(l, end->in + 1, end->in_count - 1);
   lane_condition(b, lower_get(l, end->in[0])[0], handed.n, handed.at);
-  LowerOrder *left = lower_order_branch(l, NULL); /* where the loop ends */
+  LowerMembar *left = lower_membar_branch(l, NULL); /* where the loop ends */
   lane_enter(b, loop, 1);
-  lower_order_here(l);
+  lower_membar_here(l);
   unflatten(l, op->body[1]->args, op->body[1]->arg_count, loop->body[1]->args);
   end = lower_body(l, op->body[1]);
   Flat next = flatten(l, end->in, end->in_count);
   lane_yield(b, next.n, next.at);
   lane_leave(b, loop);
-  lower_order_branch(l, left);
+  lower_membar_branch(l, left);
   unflatten(l, op->out, op->out_count, loop->out);
 }
 
@@ -110,16 +110,16 @@ static void lower_if(Lower *l, Op *op) {
     for (int r = carried_count(op->out[i]); r > 0; r--)
       types[k++] = is_paired(op->out[i]) ? LT_B32 : lane_type_of(op->out[i]->type);
   LaneOp *branch = lane_if(b, lower_get(l, op->in[0])[0], !l->divergent, n, types);
-  LowerOrder *before = lower_order_branch(l, NULL), *first = NULL;
+  LowerMembar *before = lower_membar_branch(l, NULL), *first = NULL;
   for (int i = 0; i < 2; i++) {
     if (i) lane_enter(b, branch, 1);
-    if (i) first = lower_order_branch(l, before);
+    if (i) first = lower_membar_branch(l, before);
     Op *end = lower_body(l, op->body[i]);
     Flat values = flatten(l, end->in, end->in_count);
     lane_yield(b, values.n, values.at);
   }
   lane_leave(b, branch);
-  lower_order_join(l, first);
+  lower_membar_join(l, first);
   unflatten(l, op->out, op->out_count, branch->out);
 }
 
@@ -139,7 +139,7 @@ static void lower_parts(Lower *l, Op *op) {
   int warps = l->f->num_warps;
   LaneOp *parts = lane_if(b, lower_get(l, op->in[0])[0], false, 0, NULL);
   parts->warps = (uint8_t)warps;
-  LowerOrder *before = lower_order_branch(l, NULL);
+  LowerMembar *before = lower_membar_branch(l, NULL);
   b->part_warps = warps, b->part = 1;
   set_registers(l, true);
   lower_tensor_open_part(l, true);
@@ -147,7 +147,7 @@ static void lower_parts(Lower *l, Op *op) {
   lower_tensor_close(l);
   lane_yield(b, 0, NULL);
   lane_enter(b, parts, 1);
-  LowerOrder *first = lower_order_branch(l, before);
+  LowerMembar *first = lower_membar_branch(l, before);
   b->part_warps = lower_copy_warps(l->f), b->part = 2;
   set_registers(l, false);
   l->first_thread = 32 * warps;
@@ -164,7 +164,7 @@ static void lower_parts(Lower *l, Op *op) {
   lane_yield(b, 0, NULL);
   b->part_warps = b->part = 0;
   lane_leave(b, parts);
-  lower_order_join(l, first);
+  lower_membar_join(l, first);
 }
 
 void lower_control(Lower *l, Op *op) {

@@ -131,7 +131,7 @@ static void lower_barrier(Lower *l, const Op *op) {
     diag_fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
   }
   lane_barrier(&l->b, l->out->num_warps == 1);
-  lower_order_barrier(l);
+  lower_membar_met(l);
 }
 
 void lower_debug(Lower *l, Op *op) {

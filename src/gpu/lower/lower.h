@@ -54,7 +54,7 @@ struct Lower {
   StagedOperand *last_staged[2]; /* those of the last product */
   StagedOperand *staged;         /* what was written for earlier loops, or kept for later products */
   int64_t kept_bytes;            /* of the latter */
-  struct LowerOrder *order;      /* of accesses to global memory (lower/membar.c) */
+  struct LowerMembar *membar;    /* of accesses to global memory (lower/membar.c) */
   VEC(int) in_flight;            /* buffers that asynchronous dots read */
   struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
   struct LowerTmem *tmem;        /* tensor memory (lower/tmem.c), or NULL */
@@ -156,15 +156,15 @@ void lower_records_open(Lower *l);  /* at the kernel's beginning and end; nothin
 void lower_records_close(Lower *l);
 
 /* lower/membar.c: called before an access is lowered, where the block has met, around loops and branches. */
-typedef struct LowerOrder LowerOrder;
-void lower_order(Lower *l, const Op *op);
-void lower_order_here(Lower *l); /* all that was accessed so far stands before this place */
-void lower_order_barrier(Lower *l);
+typedef struct LowerMembar LowerMembar;
+void lower_membar(Lower *l, const Op *op);
+void lower_membar_here(Lower *l); /* all that was accessed so far stands before this place */
+void lower_membar_met(Lower *l);
 /* what was pending before the loop, and is after it where it may not run at all */
-LowerOrder *lower_order_loop(Lower *l, const Op *loop);
+LowerMembar *lower_membar_loop(Lower *l, const Op *loop);
 /* a copy of what is pending; then `before` is, unless NULL */
-LowerOrder *lower_order_branch(Lower *l, LowerOrder *before);
-void lower_order_join(Lower *l, const LowerOrder *other);
+LowerMembar *lower_membar_branch(Lower *l, LowerMembar *before);
+void lower_membar_join(Lower *l, const LowerMembar *other);
 
 /* Parts of these that others use. n registers of one type become n of another, as `convert` does (rounding 1: towards
  * zero). */

@@ -1,4 +1,4 @@
-/* lower_order: keeps a program's accesses to global memory in their order where different threads make them.
+/* membar: keeps a program's accesses to global memory in their order where different threads make them.
  *
  * A program's stores and loads happen one after the other, as written. A thread's own do anyway, so nothing is needed
  * as long as each thread reads what it wrote itself:
@@ -35,12 +35,12 @@ typedef struct Access {
   const Op *loop;       /* the access is of an earlier iteration of it, or NULL */
 } Access;
 
-typedef struct LowerOrder {
+typedef struct LowerMembar {
   const Provenance *provenance;
   VEC(Access) pending;
   LaneBlock *block; /* where all pending accesses have been made, to see barriers since: behind `last` of this block */
   LaneOp *last;     /* NULL: at its top */
-} Order;
+} Membar;
 
 /* ---- what an operation accesses ---------------------------------------------------------------------------------- */
 
@@ -62,94 +62,94 @@ static bool access_of(const Op *op, Access *a) {
 
 static bool is_atomic(const Access *a) { return a->reads && a->writes; }
 
-static bool are_apart(const Order *o, const Access *a, const Access *b) {
-  int x = provenance_argument(o->provenance, a->pointer), y = provenance_argument(o->provenance, b->pointer);
-  for (const ApartArgs *p = o->provenance->func->apart; p; p = p->next)
+static bool are_apart(const Membar *m, const Access *a, const Access *b) {
+  int x = provenance_argument(m->provenance, a->pointer), y = provenance_argument(m->provenance, b->pointer);
+  for (const ApartArgs *p = m->provenance->func->apart; p; p = p->next)
     if (x >= 0 && y >= 0 && ((p->x == x && p->y == y) || (p->x == y && p->y == x))) return true;
   return false;
 }
 
 /* Both through one argument, through which nothing is written twice. */
-static bool write_once(const Order *o, const Access *a, const Access *b) {
-  const bool *once = o->provenance->func->written_once;
-  int x = provenance_argument(o->provenance, a->pointer);
-  return once && x >= 0 && once[x] && x == provenance_argument(o->provenance, b->pointer);
+static bool write_once(const Membar *m, const Access *a, const Access *b) {
+  const bool *once = m->provenance->func->written_once;
+  int x = provenance_argument(m->provenance, a->pointer);
+  return once && x >= 0 && once[x] && x == provenance_argument(m->provenance, b->pointer);
 }
 
 /* a came before b. */
-static bool conflict(const Order *o, const Access *a, const Access *b) {
+static bool conflict(const Membar *m, const Access *a, const Access *b) {
   bool both_write = a->writes && b->writes; /* in one layout the same thread writes an element each time */
-  if (!(a->writes || b->writes) || (is_atomic(a) && is_atomic(b)) || are_apart(o, a, b)) return false;
-  if (both_write && write_once(o, a, b)) return false;
+  if (!(a->writes || b->writes) || (is_atomic(a) && is_atomic(b)) || are_apart(m, a, b)) return false;
+  if (both_write && write_once(m, a, b)) return false;
   if (a->writes != b->writes && !is_atomic(a) && !is_atomic(b) &&
-      disjoint_is_required(o->provenance, (a->writes ? b : a)->pointer, (a->writes ? a : b)->pointer))
+      disjoint_is_required(m->provenance, (a->writes ? b : a)->pointer, (a->writes ? a : b)->pointer))
     return false;
   if (a->layout != b->layout || (a->shared && !both_write)) return true;
-  return a->layout && overlap_crosswise(o->provenance, a->pointer, b->pointer, a->loop);
+  return a->layout && overlap_crosswise(m->provenance, a->pointer, b->pointer, a->loop);
 }
 
 /* ---- what is pending --------------------------------------------------------------------------------------------- */
 
-static Order *order_of(Lower *l) {
-  if (l->order) return l->order;
-  l->order = NEW(l->cx->arena, Order);
-  l->order->provenance = provenance_create(l->cx->arena, l->f);
-  return l->order;
+static Membar *membar_of(Lower *l) {
+  if (l->membar) return l->membar;
+  l->membar = NEW(l->cx->arena, Membar);
+  l->membar->provenance = provenance_create(l->cx->arena, l->f);
+  return l->membar;
 }
 
-static void add(Lower *l, Order *o, const Access *a) {
-  for (int i = 0; i < o->pending.n; i++) {
-    const Access *p = &o->pending.at[i];
+static void add(Lower *l, Membar *m, const Access *a) {
+  for (int i = 0; i < m->pending.n; i++) {
+    const Access *p = &m->pending.at[i];
     if (p->pointer == a->pointer && p->reads == a->reads && p->writes == a->writes && p->layout == a->layout &&
         p->loop == a->loop)
       return;
   }
-  vec_push(l->cx->arena, &o->pending, *a);
+  vec_push(l->cx->arena, &m->pending, *a);
 }
 
-static bool meets(const Order *o, const Access *a) {
-  for (int i = 0; i < o->pending.n; i++)
-    if (conflict(o, &o->pending.at[i], a)) return true;
+static bool meets(const Membar *m, const Access *a) {
+  for (int i = 0; i < m->pending.n; i++)
+    if (conflict(m, &m->pending.at[i], a)) return true;
   return false;
 }
 
 /* Whether the block has met since, for some other reason. */
-static bool barrier_since(Lower *l, const Order *o) {
-  if (o->block != l->b.block) return false;
-  for (const LaneOp *op = o->last ? o->last->next : o->block->first; op; op = op->next)
+static bool barrier_since(Lower *l, const Membar *m) {
+  if (m->block != l->b.block) return false;
+  for (const LaneOp *op = m->last ? m->last->next : m->block->first; op; op = op->next)
     if (op->code == LANE_BARRIER && (!op->warp || l->out->num_warps == 1)) return true;
   return false;
 }
 
-static void wait_for_all(Lower *l, Order *o) {
-  if (!barrier_since(l, o)) lane_barrier(&l->b, l->out->num_warps == 1);
-  o->pending.n = 0;
+static void wait_for_all(Lower *l, Membar *m) {
+  if (!barrier_since(l, m)) lane_barrier(&l->b, l->out->num_warps == 1);
+  m->pending.n = 0;
 }
 
-void lower_order_here(Lower *l) {
-  Order *o = order_of(l);
-  o->block = l->b.block;
-  o->last = l->b.block->last;
+void lower_membar_here(Lower *l) {
+  Membar *m = membar_of(l);
+  m->block = l->b.block;
+  m->last = l->b.block->last;
 }
 
-void lower_order(Lower *l, const Op *op) {
+void lower_membar(Lower *l, const Op *op) {
   Access a;
   if (l->divergent || !access_of(op, &a)) return;
-  Order *o = order_of(l);
-  if (meets(o, &a)) wait_for_all(l, o);
-  add(l, o, &a);
-  lower_order_here(l);
+  Membar *m = membar_of(l);
+  if (meets(m, &a)) wait_for_all(l, m);
+  add(l, m, &a);
+  lower_membar_here(l);
 }
 
-void lower_order_barrier(Lower *l) {
-  if (l->order) l->order->pending.n = 0;
+void lower_membar_met(Lower *l) {
+  if (l->membar) l->membar->pending.n = 0;
 }
 
 /* ---- loops and branches ------------------------------------------------------------------------------------------ */
 
 typedef struct Scan {
   Lower *l;
-  Order *order;
+  Membar *membar;
   const Op *loop;
   bool meets;
 } Scan;
@@ -157,7 +157,7 @@ typedef struct Scan {
 static void scan_meets(Op *op, void *arg) {
   Scan *s = arg;
   Access a;
-  if (access_of(op, &a) && meets(s->order, &a)) s->meets = true;
+  if (access_of(op, &a) && meets(s->membar, &a)) s->meets = true;
 }
 
 static void scan_add(Op *op, void *arg) {
@@ -165,37 +165,37 @@ static void scan_add(Op *op, void *arg) {
   Access a;
   if (!access_of(op, &a)) return;
   a.loop = s->loop;
-  add(s->l, s->order, &a);
+  add(s->l, s->membar, &a);
 }
 
-LowerOrder *lower_order_loop(Lower *l, const Op *loop) {
-  Order *o = order_of(l);
-  if (l->divergent) return lower_order_branch(l, NULL);
-  Scan s = {l, o, loop, false};
+LowerMembar *lower_membar_loop(Lower *l, const Op *loop) {
+  Membar *m = membar_of(l);
+  if (l->divergent) return lower_membar_branch(l, NULL);
+  Scan s = {l, m, loop, false};
   for (int i = 0; i < 2; i++)
     if (loop->body[i]) tile_walk(loop->body[i], scan_meets, &s);
-  if (s.meets) wait_for_all(l, o); /* once, not in every iteration */
-  LowerOrder *before = lower_order_branch(l, NULL);
+  if (s.meets) wait_for_all(l, m); /* once, not in every iteration */
+  LowerMembar *before = lower_membar_branch(l, NULL);
   for (int i = 0; i < 2 && !loop_runs_programs(l->f, loop); i++)
     if (loop->body[i]) tile_walk(loop->body[i], scan_add, &s);
   return before;
 }
 
 /* Before a branch's first body, before its second, and after it: what is pending there is what either left. */
-LowerOrder *lower_order_branch(Lower *l, LowerOrder *before) {
-  Order *o = order_of(l), *copy = NEW(l->cx->arena, Order);
-  copy->provenance = o->provenance;
-  for (int i = 0; i < o->pending.n; i++) add(l, copy, &o->pending.at[i]);
-  lower_order_here(l);
+LowerMembar *lower_membar_branch(Lower *l, LowerMembar *before) {
+  Membar *m = membar_of(l), *copy = NEW(l->cx->arena, Membar);
+  copy->provenance = m->provenance;
+  for (int i = 0; i < m->pending.n; i++) add(l, copy, &m->pending.at[i]);
+  lower_membar_here(l);
   if (before) {
-    o->pending.n = 0;
-    for (int i = 0; i < before->pending.n; i++) add(l, o, &before->pending.at[i]);
+    m->pending.n = 0;
+    for (int i = 0; i < before->pending.n; i++) add(l, m, &before->pending.at[i]);
   }
   return copy;
 }
 
-void lower_order_join(Lower *l, const LowerOrder *other) {
-  Order *o = order_of(l);
-  for (int i = 0; i < other->pending.n; i++) add(l, o, &other->pending.at[i]);
-  lower_order_here(l);
+void lower_membar_join(Lower *l, const LowerMembar *other) {
+  Membar *m = membar_of(l);
+  for (int i = 0; i < other->pending.n; i++) add(l, m, &other->pending.at[i]);
+  lower_membar_here(l);
 }

@@ -117,7 +117,7 @@ LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_on
 void lower_load(Lower *l, Op *op) {
   const Value *v = op->out[0], *mask = op_mask(op);
   LanePriority priority = priority_of(l, op);
-  lower_order(l, op);
+  lower_membar(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL;
@@ -152,7 +152,7 @@ void lower_load(Lower *l, Op *op) {
 void lower_store(Lower *l, Op *op) {
   const Value *v = op_value(op), *mask = op_mask(op);
   LanePriority priority = priority_of(l, op);
-  lower_order(l, op);
+  lower_membar(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL, **values = lower_get(l, v);

@@ -148,7 +148,7 @@ static void copy_tile(Lower *l, Op *op) {
   int dim, vector = r->own ? r->own : access_vector(ptr, mask, ptr->layout, 16, &dim);
   if (vector << r->place.shift < 4)
     diag_fail(l->cx, op->span ? *op->span : (Span){0}, "an asynchronous copy moves 4 bytes at least");
-  lower_order(l, op);
+  lower_membar(l, op);
   if (r->own) {
     copy_own(l, op, r);
     return;
@@ -220,7 +220,7 @@ static void wait_for_copies(Lower *l, const Op *op) {
   if (!has_shared(l)) return;
   if (is_loaded(l) || (l->tmem && has_copies(l))) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(&l->b, false);
-  lower_order_barrier(l);
+  lower_membar_met(l);
 }
 
 void lower_ring(Lower *l, Op *op) {
