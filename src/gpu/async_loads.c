@@ -154,16 +154,6 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v, int inner) {
   return uses > 0;
 }
 
-/* Iterations of the loop, if that is a constant; else many. */
-enum { MANY = 1 << 30 };
-static int64_t trips_of(const Op *loop) {
-  int64_t from, to, step;
-  if (!value_is_const(loop->in[0], &from) || !value_is_const(loop->in[1], &to) || !value_is_const(loop->in[2], &step) ||
-      step < 1 || from < -(1 << 30) || to > 1 << 30 || to - from > 1 << 30)
-    return MANY;
-  return (to - from + step - 1) / step;
-}
-
 /* ---- by tensor maps ---------------------------------------------------------------------------------------------- */
 
 /* Making barriers known to the asynchronous unit, and its reading of the map, take longer than what a short loop's
@@ -183,7 +173,7 @@ static bool writes(const Op *op) {
  * block runs one after the other are in no order anyway.) Loops alone may stand around: they carry slots and phases. */
 static bool may_take_maps(const AsyncLoads *p) {
   if (!p->o->tensor_maps || p->o->target->sm < 90 || gpu_leaves_out(p->o, "tensor_maps")) return false;
-  if (trips_of(p->loop) < LEAST_TRIPS_OF_MAPS) return false;
+  if (loop_most_trips(p->loop) < LEAST_TRIPS_OF_MAPS) return false;
   int around = 0;
   for (const Op *loop = p->loop; loop; loop = loop->block->parent) {
     if (loop->code != OP_FOR || around++ > MAX_AROUND) return false;
@@ -276,8 +266,7 @@ static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   *out = (Ring){.load = op, .bytes = type_numel(t) * type_elem_bytes(t)};
   if (!p->late_maps && take_box(p, op, out)) return true;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
-  int vector = access_vector(ptr, mask, l, 16, &out->inner);
-  if (vector * type_elem_bytes(t) >= 4 && goes_to_dots(p, op->out[0], out->inner) && can_address(p, op)) return true;
+  if (access_may_copy(op, l, &out->inner) && goes_to_dots(p, op->out[0], out->inner) && can_address(p, op)) return true;
   return p->late_maps && take_box(p, op, out);
 }
 
@@ -289,7 +278,7 @@ static bool is_own(AsyncLoads *p, Op *op, Ring *out) {
   int dim;
   if (!t->rank || t->dtype == DT_I1) return false;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
-  if (access_vector(ptr, mask, l, 16, &dim) * type_elem_bytes(t) < 4) return false;
+  if (!access_may_copy(op, l, &dim)) return false;
   *out = (Ring){.load = op, .own = true, .bytes = layout_own_bytes(t, p->f->num_warps)};
   return can_address(p, op);
 }
@@ -440,7 +429,7 @@ static int64_t other_bytes(const AsyncLoads *p) {
 }
 
 /* A product in flight keeps a slot, unless none is written again. */
-static int least_slots(const AsyncLoads *p) { return p->dot_count && trips_of(p->loop) > 2 ? 3 : 2; }
+static int least_slots(const AsyncLoads *p) { return p->dot_count && loop_most_trips(p->loop) > 2 ? 3 : 2; }
 
 /* What threads copy for themselves may not keep a few other blocks out, which hide latency as well: as many as the
  * other rings leave room for, but a loop that finds none for two slots goes on with fewer. */
@@ -473,7 +462,7 @@ static int choose_slots(const AsyncLoads *p, int64_t stages) {
   int64_t want = stages + (p->dot_count > 0);
   if (want > shared) want = shared > stages ? shared : stages;
   if (want > most) want = most;
-  int64_t own = slots_with_own(p, stages, slot, beside, blocks), trips = trips_of(p->loop);
+  int64_t own = slots_with_own(p, stages, slot, beside, blocks), trips = loop_most_trips(p->loop);
   if (want > own) want = own;
   if (want > trips) want = trips;
   return (int)(want > budgets->ring_slots ? budgets->ring_slots : want);
@@ -740,7 +729,7 @@ static bool has_fence(const AsyncLoads *p) {
 /* Whether such a fence is better kept from waiting: of short sums, all of whose tiles can come before the first product
  * (0.83 of the time on an H200). Long loops, and those that store, take up to 1.2 times as long by copies. */
 static bool waits_at_fence(const AsyncLoads *p) {
-  return trips_of(p->loop) <= p->o->target->budgets->ring_slots && !loop_has_effects(p->body) && has_fence(p);
+  return loop_most_trips(p->loop) <= p->o->target->budgets->ring_slots && !loop_has_effects(p->body) && has_fence(p);
 }
 
 /* Whether a product in pieces, which is over where it stands, has the loop's loads to registers after it. */
@@ -787,10 +776,11 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   find_own(&p, stages);
   if (!p.ring_count) return;
   p.slots = choose_slots(&p, stages);
-  ring_note_stages(f, o, stages < trips_of(loop) ? stages : trips_of(loop), p.slots);
+  ring_note_stages(f, o, stages < loop_most_trips(loop) ? stages : loop_most_trips(loop), p.slots);
   if (p.slots < least_slots(&p) && !p.tmem) p.dot_count = 0;
   if (p.slots < 2) return;
-  p.all = !p.tmem && !has_map(&p) && p.slots == trips_of(loop); /* of maps, a dot ahead waits for one tile more */
+  p.all =
+      !p.tmem && !has_map(&p) && p.slots == loop_most_trips(loop); /* of maps, a dot ahead waits for one tile more */
   if (!p.all && p.slots < 3 && !p.tmem) p.dot_count = 0;
   p.meets = p.dot_count && !p.tmem && !p.all && p.slots <= stages;
   p.distance = p.all ? p.slots : p.slots - (p.dot_count && !p.tmem && !p.meets ? 2 : 1);

@@ -13,7 +13,7 @@
  *
  * Copies pass stores: what a loop stores lies apart from what is copied ahead.
  */
-#include "gpu/loop.h"
+#include "gpu/ring.h"
 
 /* A branch around copies alone. */
 static bool only_copies(const Op *op) {
@@ -28,19 +28,13 @@ static bool only_copies(const Op *op) {
   return any;
 }
 
-static bool is_passable(const Op *op) {
-  Effect e = op_info[op->code].effect;
-  return !op->body[0] && (e == EFFECT_PURE || op->code == OP_RING_READ || op->code == OP_RING_LOAD ||
-                          op->code == OP_LOAD || op->code == OP_STORE);
-}
-
 /* The wait for the first products at `op` and after it that are in flight; NULL: others come first, or something that
  * copies do not pass. */
 static Op *place_of(Op *op) {
   bool dots = false;
   for (; op; op = op->next) {
     if (op->code == OP_DOT_WAIT) return dots ? op : NULL;
-    if (!is_passable(op)) return NULL;
+    if (!ring_may_be_passed(op) && op->code != OP_LOAD && op->code != OP_STORE) return NULL;
     if (op->code == OP_DOT && !op->async) return NULL;
     dots |= op->code == OP_DOT;
   }

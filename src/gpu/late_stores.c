@@ -12,7 +12,7 @@
  * those that it has passed with it. It passes loads where a launch shows that these read elsewhere (gpu/disjoint.h).
  */
 #include "gpu/disjoint.h"
-#include "gpu/loop.h"
+#include "gpu/ring.h"
 
 static bool takes(const Op *dot, const Value *v) {
   return dot->code == OP_DOT && dot->async && (dot->in[0] == v || dot->in[1] == v);
@@ -24,9 +24,8 @@ static Op *place_of(const Op *store, const DisjointStores *stores) {
   for (Op *op = store->next; op; op = op->next) {
     if (taken && (op->code == OP_DOT_WAIT || op->code == OP_STORE)) return op;
     taken |= takes(op, op_value(store));
-    bool passes = op_info[op->code].effect == EFFECT_PURE || op->code == OP_RING_READ || op->code == OP_RING_LOAD ||
-                  (op->code == OP_LOAD && stores && disjoint_may_precede(stores, op));
-    if (!passes || op->body[0]) return NULL;
+    bool may_load = op->code == OP_LOAD && stores && disjoint_may_precede(stores, op);
+    if (!may_load && !ring_may_be_passed(op)) return NULL;
   }
   return NULL;
 }

@@ -203,14 +203,6 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *budget) {
   return true;
 }
 
-static bool runs_twice(const Op *loop) {
-  int64_t from, to, step;
-  if (!value_is_const(loop->in[0], &from) || !value_is_const(loop->in[1], &to) || !value_is_const(loop->in[2], &step))
-    return false;
-  uint64_t way = (uint64_t)to - (uint64_t)from;
-  return from < to && step > 0 && way > (uint64_t)step && way - (uint64_t)step <= (uint64_t)step;
-}
-
 /* Whether a program knows how many before it runs. */
 static bool has_known_trips(const Op *loop) {
   int64_t bound;
@@ -233,7 +225,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Op *place = holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* regions that are marked keep their loads */
   p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
-  p.twice = runs_twice(loop) && !holds(body, OP_SCOPE);
+  p.twice = has_known_trips(loop) && loop_most_trips(loop) == 2 && !holds(body, OP_SCOPE);
   if (p.twice) p.ahead = p.before;
   Value *iv = body->args[0];
   p.next_iv = build_binary(&p.ahead, OP_ADD, p.twice ? loop->in[0] : iv, loop->in[2]);

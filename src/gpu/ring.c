@@ -20,6 +20,11 @@ Value *ring_build_own(Builder *b, const Op *load, int64_t slots) {
   return ring;
 }
 
+bool ring_may_be_passed(const Op *op) {
+  bool reads = op->code == OP_RING_READ || op->code == OP_RING_LOAD;
+  return !op->body[0] && (op_info[op->code].effect == EFFECT_PURE || reads);
+}
+
 void ring_note_stages(Func *f, const GpuOptions *o, int64_t stages, int64_t slots) {
   if (stages > o->target->budgets->ring_slots) stages = o->target->budgets->ring_slots;
   if (slots < stages && stages > f->stages_missed) f->stages_missed = (int)stages;

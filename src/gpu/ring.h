@@ -26,6 +26,8 @@ int ring_map_count(const Func *f);
 void ring_require(Builder *b, PolySpace *s); /* the conditions of a reading, for a launch to check */
 /* The tile in a slot, for the load's. */
 Value *ring_read(Builder *b, Value *ring, Value *slot, const Op *load); /* of rings of threads and rows: in registers */
+/* Whether it has neither a body nor an effect but that it reads of rings: what moves past products may pass it. */
+bool ring_may_be_passed(const Op *op);
 void ring_full(Builder *b, Value *ring, RingPlace at); /* waits for the tile that tensor maps bring there */
 
 /* Bytes beside rings that stay while the function stores: for what is stored, on its way to its layout. */

@@ -55,6 +55,11 @@ int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_
   return 1 << n;
 }
 
+bool access_may_copy(const Op *op, const Layout *l, int *dim) {
+  const Value *ptr = op->in[0];
+  return access_vector(ptr, op_mask(op), l, 16, dim) * pointee_bytes(ptr->type) >= 4;
+}
+
 /* ---- where a bit of the index leads ------------------------------------------------------------------------------ */
 
 typedef struct Step {

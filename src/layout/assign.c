@@ -141,19 +141,11 @@ static const Layout *own_layout(Chooser *c, const Op *ring) {
   const Layout *want = wanted(c, tile), *best = access_layout(c->cx, ptr, mask, c->num_warps);
   int64_t bytes = type_elem_bytes(tile->type), threads = 32 * c->num_warps;
   int dim;
-  if (want == best || access_vector(ptr, mask, want, 16, &dim) * bytes < 4 ||
+  if (want == best || !access_may_copy(copy, want, &dim) ||
       layout_registers(want) * threads * bytes > layout_own_bytes(tile->type, c->num_warps))
     return best;
   double apart = access_cost(ptr, mask, best, false) + convert_layout_price(c, best, want, tile->type);
   return access_cost(ptr, mask, want, false) <= apart ? want : best;
-}
-
-/* An asynchronous copy moves 4 bytes at least; in the best layout it does (gpu/async_loads.c). */
-static bool may_copy(Chooser *c, const Op *copy, const Layout *l) {
-  int dim;
-  return access_vector(copy->in[0], op_mask(copy), l, 16, &dim) *
-             type_elem_bytes(type_pointee(c->cx, copy->in[0]->type)) >=
-         4;
 }
 
 static void assign_memory(Chooser *c, Op *op) {
@@ -165,14 +157,14 @@ static void assign_memory(Chooser *c, Op *op) {
   }
   const Value *mask = op_mask(op);
   const Layout *options[6] = {0}, *best = NULL;
-  int n = 0;
+  int n = 0, dim;
   double least = 0;
   if (op->out_count) options[n++] = wanted(c, op->out[0]);
   for (int i = 0; i < op->in_count; i++)
     if (is_node(c, op->in[i])) options[n++] = op->in[i]->layout;
   options[n++] = k->best;
   for (int o = 0; o < n; o++) {
-    if (op->code == OP_RING_COPY && !may_copy(c, op, options[o])) continue;
+    if (op->code == OP_RING_COPY && !access_may_copy(op, options[o], &dim)) continue; /* the best one may: k->best */
     double cost = access_cost(op->in[0], mask, options[o], !op_is_load(op));
     for (int i = 0; i < op->in_count; i++)
       if (is_node(c, op->in[i])) cost += convert_layout_price(c, op->in[i]->layout, options[o], op->in[i]->type);

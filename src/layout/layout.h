@@ -264,6 +264,8 @@ const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, 
  * From the pointer's axis info (contiguity, alignment) and the mask's (constancy). *dim is the dim along which they
  * run; where one is all, that along which neighbouring lanes do. */
 int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_bytes, int *dim);
+/* Whether asynchronous copies can do the load or ring_copy in layout l: one moves 4 bytes at least. *dim as above. */
+bool access_may_copy(const Op *op, const Layout *l, int *dim);
 /* The layout in which this access is widest and coalesced. */
 const Layout *access_layout(Context *cx, const Value *ptr, const Value *mask, int num_warps);
 /* Sectors (32 bytes) that one warp's access touches, over the fewest that its bytes need; 1.0 is perfect. Where axis
