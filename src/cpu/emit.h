@@ -222,7 +222,6 @@ void place_buffers(Emit *e);
 /* The micro-kernel of a dot; other types are widened to it. */
 typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind;
 DotKind dot_kind(const Op *op);
-bool value_is_zero(Value *v);        /* a tensor of zeros */
 const Op *simple_body(const Op *op); /* the one operation of a body that commutes, of both arguments; or NULL */
 bool reduces_wide(const Op *op);     /* a sum of narrow floats, kept in f32 */
 

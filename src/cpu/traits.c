@@ -9,14 +9,6 @@ DotKind dot_kind(const Op *op) {
   return dtype_is_int(c) ? DOT_I32 : DOT_F32;
 }
 
-bool value_is_zero(Value *v) {
-  int64_t n;
-  while (v->def && (v->def->code == OP_SPLAT || op_is_view(v->def))) v = v->def->in[0];
-  if (!v->def || v->def->code != OP_CONST || v->type->ptr) return false;
-  if (dtype_is_float(v->type->dtype)) return v->def->number == 0;
-  return value_is_const(v, &n) && n == 0;
-}
-
 const Op *simple_body(const Op *op) {
   const Block *b = op->body[0];
   const Op *f = b->first;

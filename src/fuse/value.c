@@ -410,7 +410,7 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
   FuseValue v = writer_value(w, x, in);
   w->conditions.n = n;
   w->condition_bits = outer;
-  if (v.loaded && w->zeros && t->number == 0) return v;
+  if (v.loaded && w->zeros && t->number == 0 && !__builtin_signbit(t->number)) return v;
   if (v.literal) v.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", v.text, triton_compute_type(t->dtype));
   if (widens(t->dtype))
     other.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", other.text, triton_type(t->dtype));

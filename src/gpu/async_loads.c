@@ -234,7 +234,7 @@ static bool take_box(AsyncLoads *p, Op *op, Ring *out) {
 /* Whether an asynchronous copy may bring what this reads, as far as the operation itself tells. */
 static bool is_copyable(const AsyncLoads *p, Op *op) {
   return op->code == OP_LOAD && !op_is_volatile(op) && disjoint_may_precede(&p->stores, op) && !op->out[0]->type->ptr &&
-         in_body(p, op->in[0]) && (!op_other(op) || loop_is_zero(op_other(op)));
+         in_body(p, op->in[0]) && (!op_other(op) || value_is_zero(op_other(op)));
 }
 
 /* Whether the load's addresses and mask can be computed ahead; notes what they need. */
@@ -332,7 +332,7 @@ static bool is_single(AsyncLoads *p, const Op *op, Ring *out) {
   const Type *t = op->out[0]->type;
   const char *why;
   if (op_is_volatile(op) || t->ptr || t->rank != 2 || t->shape[0] < 16 || t->shape[1] < 16) return false;
-  if (!is_tensor_type(t) || (op_other(op) && !loop_is_zero(op_other(op)))) return false;
+  if (!is_tensor_type(t) || (op_other(op) && !value_is_zero(op_other(op)))) return false;
   if (block_uses(p->f->body, op->out[0]) != block_uses(p->body, op->out[0])) return false;
   if (!goes_to_dots(p, op->out[0], 0) && !goes_to_dots(p, op->out[0], 1)) return false;
   RegularTile *r = regular_tile(p->f, op, &why);

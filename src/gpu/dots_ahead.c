@@ -63,7 +63,7 @@ Op *ahead_first_step(Block *body, const Op *dot) {
 
 bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, const Op *dot, AheadTile is_tile,
                      void *arg) {
-  if (dot->code != OP_DOT || dot->async || !layout_flies(dot, f->num_warps) || !loop_is_zero(dot->in[2])) return false;
+  if (dot->code != OP_DOT || dot->async || !layout_flies(dot, f->num_warps) || !value_is_zero(dot->in[2])) return false;
   if (dot->out[0]->type->dtype != DT_F32) return false;
   bool ring = false;
   for (int k = 0; k < 2; k++) {

@@ -110,7 +110,7 @@ static bool find_dots(Behind *p, Block *body) {
     if (!dots++) p->first = op;
     p->dot = op;
   }
-  if (dots != 2 || !loop_is_zero(p->first->in[2]) || !find_sum(p, body)) return false;
+  if (dots != 2 || !value_is_zero(p->first->in[2]) || !find_sum(p, body)) return false;
   Value *a = p->dot->in[0];
   if (!a->def || a->def->block != body || block_uses(body, a) != 1) return false;
   if (!depends_on(a, p->first->out[0], body, map_create(p->f->cx->arena, false))) return false;

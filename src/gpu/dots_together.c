@@ -32,7 +32,7 @@ typedef struct Together {
 
 /* Adds to zeros what lies in shared memory. */
 static bool is_plain(const Op *dot, const Block *body) {
-  if (!loop_is_zero(dot->in[2])) return false;
+  if (!value_is_zero(dot->in[2])) return false;
   for (int k = 0; k < 2; k++) {
     const Value *v = loop_untransposed(dot->in[k]);
     if (!v->def || v->def->code != OP_RING_READ) return false;

@@ -1,6 +1,6 @@
 /* Lane sums: what a loop adds up, or takes the maximum of, over all elements of its tiles is carried for each thread.
  *
- *     for ... carrying %s : f32               for ... carrying %p : f32[T], of zeros
+ *     for ... carrying %s : f32               for ... carrying %p : f32[T], of -0.0
  *       %t = reduce add %x {axis=0}             %q = reshape %x to [R,T,V], reduced along V, then along R
  *       yield add %s, %t               ->       yield add %p, %q
  *     ... %s                                  ... add %s0, reduce add %p
@@ -9,7 +9,8 @@
  * the loop ended in shuffles and barriers for one number, in which nothing was under way; now the loop only loads and
  * adds, and is read ahead as such loops are (loads_ahead.c), while the number is exchanged once. Of loops in loops the
  * outer one carries the same parts. Sums are added in another order, as those of a tile are in any; a maximum begins
- * with %s0 in each thread.
+ * with %s0 in each thread. A sum of floats begins with -0.0, to which nothing is added but itself: where all that is
+ * added is -0.0, so is the sum. From a constant 0 each thread begins as the loop did.
  */
 #include "gpu/loop.h"
 
@@ -108,6 +109,12 @@ static Value *part_of(const Sums *p, Builder *b, int threads) {
   return loop_reduce_as(b, p->reduce, loop_reduce_as(b, p->reduce, build_reshape(b, tile, 3, parts), 2), 0);
 }
 
+/* Whether a sum that begins with `first` in each thread is the same as one that does so once: of either zero. */
+static bool begins_alike(const Value *first) {
+  const Op *op = first->def;
+  return op && op->code == OP_CONST && (dtype_is_float(first->type->dtype) ? op->number == 0 : op->value == 0);
+}
+
 static void put(Sums *p) {
   Func *f = p->f;
   Op *loop = p->loop, *combine = p->combine;
@@ -118,16 +125,16 @@ static void put(Sums *p) {
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = combine->span},
           here = {.func = f, .block = body, .before = combine, .span = combine->span},
           after = {.func = f, .block = loop->block, .before = loop->next, .span = combine->span};
-  bool adds = combine->code == OP_ADD;
-  Value *begin = !adds                        ? build_splat(&before, first, 1, &threads)
-                 : dtype_is_float(one->dtype) ? build_float(&before, wide, 0)
+  bool adds = combine->code == OP_ADD, all_begin = !adds || begins_alike(first);
+  Value *begin = all_begin                    ? build_splat(&before, first, 1, &threads)
+                 : dtype_is_float(one->dtype) ? build_float(&before, wide, -0.0)
                                               : build_int(&before, wide, 0);
   Value *carried = control_carry(f, loop, begin, begin), *part = part_of(p, &here, threads);
   Value *next = build_binary(&here, combine->code, carried, part);
   memcpy(next->def->attr, combine->attr, sizeof combine->attr);
   body->last->in[carried->index - 1] = next;
   Value *total = loop_reduce_as(&after, p->reduce, loop->out[carried->index - 1], 0);
-  if (adds && !loop_is_zero(first)) total = build_binary(&after, OP_ADD, first, total);
+  if (!all_begin) total = build_binary(&after, OP_ADD, first, total);
   loop_replace_but(f->body, loop->out[p->carried], total->def);
   body->last->in[p->carried] = body->args[1 + p->carried]; /* nobody asks for it any more */
   op_remove(combine);

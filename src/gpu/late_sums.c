@@ -42,7 +42,7 @@ static bool find(Sums *p, int carried) {
   Value *arg = body->args[1 + carried];
   const Type *t = arg->type;
   Op *add = body->last->in[carried]->def;
-  if (t->rank != 1 || t->dtype != DT_F32 || !loop_is_zero(p->loop->in[3 + carried])) return false;
+  if (t->rank != 1 || t->dtype != DT_F32 || !value_is_zero(p->loop->in[3 + carried])) return false;
   if (!add || add->code != OP_ADD || add->block != body || block_uses(body, add->out[0]) != 1) return false;
   if (block_uses(body, arg) != 1) return false;
   for (int k = 0; k < 2; k++) {

@@ -67,11 +67,6 @@ AxisInfo *loop_constant_axis(Context *cx, const Type *t) {
   return axis;
 }
 
-bool loop_is_zero(const Value *v) {
-  while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
-  return v->def && v->def->code == OP_CONST && v->def->value == 0 && v->def->number == 0;
-}
-
 const Value *loop_untransposed(const Value *v) {
   while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
   return v;

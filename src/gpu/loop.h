@@ -31,7 +31,6 @@ void loop_copy_axes(const Block *from, Block *to);
 Op *loop_clone(Builder *b, const Op *op, Map *operands, Map *made);
 /* Of a tensor of type t whose elements are all equal. */
 AxisInfo *loop_constant_axis(Context *cx, const Type *t);
-bool loop_is_zero(const Value *v);               /* a constant, each element of it */
 const Value *loop_untransposed(const Value *v);  /* what v is a transpose of, however often; else v */
 Builder loop_branch_on(Builder *b, Value *cond); /* builds what is done where cond holds */
 /* Whether v is a product's result, or made of one element by element, and takes(arg, ...) of each value on the way. */

@@ -59,7 +59,7 @@ static void turn(Func *f, Op *loop, Op *dot) {
           here = {.func = f, .block = body, .before = dot, .span = dot->span},
           after = {.func = f, .block = loop->block, .before = loop->next, .span = dot->span};
   Value *turned = build_trans(&before, first, swapped);
-  if (loop_is_zero(first)) {
+  if (value_is_zero(first)) {
     op_remove(turned->def);
     turned = build_float(&before, turned->type, 0);
   }

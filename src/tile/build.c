@@ -267,6 +267,13 @@ void build_yield(Builder *b, int n, Value *const *values) { build_op(b, OP_YIELD
 
 /* ---- looking, removing, replacing, copying ----------------------------------------------------------------------- */
 
+bool value_is_zero(const Value *v) {
+  while (v->def && op_is_view(v->def)) v = v->def->in[0];
+  const Op *op = v->def;
+  if (!op || op->code != OP_CONST || v->type->ptr) return false;
+  return dtype_is_float(v->type->dtype) ? op->number == 0 && !__builtin_signbit(op->number) : op->value == 0;
+}
+
 bool value_is_const(const Value *v, int64_t *out) {
   stack_guard();
   while (v->replacement) v = v->replacement;

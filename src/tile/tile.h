@@ -307,11 +307,13 @@ void build_yield(Builder *b, int n, Value *const *values);
 /* for passes that give an op or block another result or argument */
 Value *value_create(Func *f, const Type *type, int index);
 bool value_is_const(const Value *v, int64_t *out); /* an integer const (scalar, tensor or splat of one) */
-int64_t int_wrap(Dtype t, int64_t v);              /* v cut to an integer type's bits and extended by its sign */
-void op_remove(Op *op);                            /* unlinks; its results must have no users left */
-void op_move_before(Op *op, Op *place);            /* into place's block */
-void value_replace(Value *old, Value *new_value);  /* all users of old will see new_value after tile_replace_uses(f) */
-Value *value_replacement(Value *v);                /* what stands for v now */
+/* a constant, or a view of one, of which each element's bits are zero: -0.0's are not */
+bool value_is_zero(const Value *v);
+int64_t int_wrap(Dtype t, int64_t v);             /* v cut to an integer type's bits and extended by its sign */
+void op_remove(Op *op);                           /* unlinks; its results must have no users left */
+void op_move_before(Op *op, Op *place);           /* into place's block */
+void value_replace(Value *old, Value *new_value); /* all users of old will see new_value after tile_replace_uses(f) */
+Value *value_replacement(Value *v);               /* what stands for v now */
 void tile_replace_uses(Func *f);
 Op *op_clone(Builder *b, const Op *op, Map *value_map); /* deep; operands mapped where the map has them */
 /* Calls fn for every op, outer before inner, in order; fn may remove the op it is given. */

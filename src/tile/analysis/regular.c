@@ -244,11 +244,6 @@ static bool add_conditions(Reading *r) {
   return true;
 }
 
-static bool is_zero(const Value *v) {
-  while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
-  return v->def && v->def->code == OP_CONST && v->def->value == 0 && v->def->number == 0;
-}
-
 static bool can_be_read(Reading *r) {
   const Op *load = r->access;
   if (!r->by_engine) return true;
@@ -256,7 +251,7 @@ static bool can_be_read(Reading *r) {
   if (load->code != OP_LOAD && load->code != OP_STORE) return refuse(r, "it is no tile");
   if (r->type->ptr) return refuse(r, "its elements are pointers");
   if (op_is_volatile(load)) return refuse(r, "it is volatile");
-  return !op_other(load) || is_zero(op_other(load)) ? true : refuse(r, "what is masked is not zero");
+  return !op_other(load) || value_is_zero(op_other(load)) ? true : refuse(r, "what is masked is not zero");
 }
 
 static bool read_access(Reading *r) {

@@ -75,6 +75,32 @@ static void what_threads_copy_for_themselves(void **state) {
       }
 }
 
+/* Copies fill with zeros what is masked off: +0, where the kernel may have asked for -0. */
+static void what_is_masked_off_has_its_sign(void **state) {
+  enum { M = 128, N = 64, LONG = 512 };
+  static const char text[] = HEAD
+      "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BK: tl.constexpr,"
+      " OTHER: tl.constexpr):\n"
+      "  i = tl.arange(0, M)[:, None]\n  j = tl.arange(0, N)[None, :]\n  acc = tl.zeros([M, N], tl.float32)\n"
+      "  for s in range(0, K, BK):\n    k = s + tl.arange(0, BK)\n"
+      "    a = tl.load(a_ptr + i * K + k[None, :], mask=k[None, :] < 0, other=-0.0 if OTHER else 0.0)\n"
+      "    b = tl.load(b_ptr + k[:, None] * N + j)\n"
+      "    acc += tl.dot(tl.where(1 / a.to(tl.float32) < 0, 1.0, 2.0).to(tl.float16), b)\n"
+      "  tl.store(out_ptr + i * N + j, acc)\n";
+  for (int t = 0; t < TARGETS - 1; t++)
+    for (int negative = 0; negative < 2; negative++) {
+      DotCase c = dot_case(text, targets[t], 4, 3);
+      dot_array(&c, DT_F16, M * LONG);
+      DotArg *b = dot_array(&c, DT_F16, LONG * N), *out = dot_array(&c, DT_F32, M * N);
+      dot_const(&c, M), dot_const(&c, N), dot_const(&c, LONG), dot_const(&c, 64), dot_const(&c, negative);
+      for (int i = 0; i < LONG * N; i++) ((uint16_t *)b->data)[i] = 0x3c00; /* 1 */
+      dot_run(&c, "a sign");
+      for (int i = 0; i < M * N; i++)
+        if (out->values[i] != LONG * (negative ? 1 : 2)) fail_msg("%s, %d: %g", targets[t], i, out->values[i]);
+      dot_free(&c);
+    }
+}
+
 /* The loop's hint goes before the launch's number, which forbids copies or asks for others. */
 static void the_loops_own_stages(void **state) {
   assert_true(check_loop(&hinted, &usual, 0, 6, 1, "sm_90a").copies[0] > 0);
@@ -589,6 +615,7 @@ int main(void) {
       cmocka_unit_test(no_maps_beside_loads),
       cmocka_unit_test(every_kind_of_loop),
       cmocka_unit_test(what_threads_copy_for_themselves),
+      cmocka_unit_test(what_is_masked_off_has_its_sign),
       cmocka_unit_test(the_loops_own_stages),
       cmocka_unit_test(tiles_that_tables_name),
       cmocka_unit_test(what_descriptors_promise),

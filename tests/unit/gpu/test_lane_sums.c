@@ -97,7 +97,34 @@ static void loops_in_loops(void **state) {
   }
 }
 
+/* Of -0.0 alone a sum is -0.0, unless it begins with +0.0: a number that is loaded, either zero, an outer loop's. */
+static const char zeros[] = HEAD
+    "@triton.jit\ndef k(x_ptr, out_ptr, n, B: tl.constexpr):\n    a = tl.load(x_ptr)\n    b = -0.0\n    c = 0.0\n"
+    "    d = tl.load(x_ptr)\n"
+    "    for r in range(2):\n        for i in range(0, n, B):\n            x = tl.load(x_ptr + i + tl.arange(0, B))\n"
+    "            a += tl.sum(x)\n            b += tl.sum(x)\n            c += tl.sum(x)\n        e = -0.0\n"
+    "        for i in range(0, n, B):\n            e += tl.sum(tl.load(x_ptr + i + tl.arange(0, B)))\n"
+    "        d += e\n"
+    "    tl.store(out_ptr, a)\n    tl.store(out_ptr + 1, b)\n    tl.store(out_ptr + 2, c)\n    tl.store(out_ptr + 3, "
+    "d)\n";
+
+static void negative_zeros(void **state) {
+  static const bool negative[] = {true, true, false, true};
+  for (int n = 0; n <= 4 * B; n += 2 * B) {
+    DotCase c = dot_case(zeros, "sm_90a", 4, 3);
+    DotArg *x = dot_array(&c, DT_F32, 4 * B), *out = dot_array(&c, DT_F32, 4);
+    for (int i = 0; i < 4 * B; i++) ((float *)x->data)[i] = x->values[i] = -0.0F;
+    dot_int(&c, n), dot_const(&c, B);
+    dot_run(&c, "negative zeros");
+    for (int i = 0; i < 4; i++)
+      if (out->values[i] != 0 || !signbit(out->values[i]) == negative[i])
+        fail_msg("n %d, %d: %g, not %s", n, i, out->values[i], negative[i] ? "-0" : "0");
+    dot_free(&c);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sums_and_maxima), cmocka_unit_test(loops_in_loops)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(sums_and_maxima), cmocka_unit_test(loops_in_loops),
+                                     cmocka_unit_test(negative_zeros)};
   return cmocka_run_group_tests_name("lane sums", tests, NULL, NULL);
 }
