@@ -194,17 +194,30 @@ void asm_arith(Asm *x, AsmInst *i) {
   asm_set_lanes(x, t, out);
 }
 
-/* mul.wide, mad.wide; mul24, whose operands are the low 24 bits. */
+/* The third operand of mad24, added to the product. */
+static Value *added24(Asm *x, AsmInst *i, Value *product) {
+  Dtype d = product->type->dtype;
+  Value *c = asm_get(x, 3, d);
+  if (!asm_has(i, "sat")) return asm_2(x, OP_ADD, product, c);
+  if (d != DT_I32 || !takes_high(i)) asm_refuse(x, "`.sat` of mad24 is for .hi.s32");
+  Value *sum = asm_2(x, OP_ADD, build_convert(x->b, product, DT_I64), build_convert(x->b, c, DT_I64));
+  sum = asm_2(x, OP_MAX, asm_2(x, OP_MIN, sum, asm_const(x, DT_I64, INT32_MAX)), asm_const(x, DT_I64, INT32_MIN));
+  return build_convert(x->b, sum, d);
+}
+
+/* mul.wide, mad.wide; mul24 and mad24, whose operands are the low 24 bits. */
 void asm_wide(Asm *x, AsmInst *i) {
   Dtype d = asm_types[i->type[0]].lane;
   if (dtype_bits(d) == 64 || dtype_is_float(d)) asm_refuse(x, "`.wide` is for 16 and 32 bits");
   Value *a = asm_get(x, 1, d), *b = asm_get(x, 2, d);
-  if (asm_code(i) == ASMI_MUL24) {
+  if (asm_code(i) == ASMI_MUL24 || asm_code(i) == ASMI_MAD24) {
     Value *eight = asm_const(x, d, 8);
     a = asm_2(x, OP_SHR, asm_2(x, OP_SHL, a, eight), eight), b = asm_2(x, OP_SHR, asm_2(x, OP_SHL, b, eight), eight);
     Value *product = asm_2(x, OP_MUL, widened(x, a), widened(x, b));
     if (takes_high(i)) product = asm_2(x, OP_SHR, product, asm_const(x, product->type->dtype, 16));
-    asm_set(x, build_convert(x->b, product, d));
+    product = build_convert(x->b, product, d);
+    if (i->count == 4) product = added24(x, i, product);
+    asm_set(x, product);
     return;
   }
   Value *r = asm_2(x, OP_MUL, widened(x, a), widened(x, b));

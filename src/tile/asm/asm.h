@@ -90,6 +90,10 @@ typedef struct AsmRow {
 /* ---- read.c ---- */
 void asm_read(Asm *x, const char *text); /* makes the operations of all statements */
 
+/* ---- constant.c ---- */
+bool asm_begins_constant(const char *at);
+AsmOperand asm_constant(Asm *x, const char **at); /* an expression */
+
 /* ---- common.c ---- */
 NORETURN PRINTF_LIKE(2, 3) void asm_refuse(Asm *x, const char *format, ...);
 bool asm_has(const AsmInst *i, const char *modifier);
@@ -140,6 +144,9 @@ ASM_EMIT(bfe);
 ASM_EMIT(bfi);
 ASM_EMIT(bfind);
 ASM_EMIT(count);
+ASM_EMIT(fns);
+ASM_EMIT(szext);
+ASM_EMIT(bmsk);
 ASM_EMIT(dot);
 ASM_EMIT(mov);
 ASM_EMIT(cvt);

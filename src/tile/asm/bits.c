@@ -218,6 +218,55 @@ void asm_bfind(Asm *x, AsmInst *i) {
   asm_set(x, asm_as(x, r, DT_U32));
 }
 
+/* The place of the n-th bit that is set, from `base` up or (n < 0) down; base itself if n is 0; -1 where there is none.
+ * Downwards is upwards in the reversed word. Which bit it is tells the number of those below, half by half. */
+void asm_fns(Asm *x, AsmInst *i) {
+  (void)i;
+  Value *mask = asm_get(x, 1, DT_U32), *base = asm_get(x, 2, DT_U32), *n = asm_get(x, 3, DT_I32);
+  Value *zero = asm_const(x, DT_I32, 0), *none = constant(x, -1), *top = constant(x, 31);
+  Value *down = build_cmp(x->b, CMP_LT, n, zero), *here = build_cmp(x->b, CMP_EQ, n, zero);
+  Value *reversed = asm_as(x, asm_math(x, MATH_BREV, asm_as(x, mask, DT_I32), NULL, NULL), DT_U32);
+  Value *from = build_select(x->b, down, asm_2(x, OP_SUB, top, base), base);
+  Value *candidates = build_select(x->b, here, constant(x, 1), none);
+  Value *word = asm_2(x, OP_AND, build_select(x->b, down, reversed, mask), asm_2(x, OP_SHL, candidates, from));
+  Value *count = asm_as(x, build_select(x->b, down, build_unary(x->b, OP_NEG, n), n), DT_U32);
+  count = build_select(x->b, here, constant(x, 0), asm_2(x, OP_SUB, count, constant(x, 1)));
+  Value *place = constant(x, 0);
+  for (int half = 16; half; half /= 2) {
+    Value *low = asm_as(x, masked(x, word, (INT64_C(1) << half) - 1), DT_I32);
+    Value *below = asm_as(x, asm_math(x, MATH_POPC, low, NULL, NULL), DT_U32);
+    Value *above = build_cmp(x->b, CMP_GE, count, below);
+    count = build_select(x->b, above, asm_2(x, OP_SUB, count, below), count);
+    word = build_select(x->b, above, asm_2(x, OP_SHR, word, constant(x, half)), word);
+    place = build_select(x->b, above, asm_2(x, OP_ADD, place, constant(x, half)), place);
+  }
+  Value *found = asm_2(x, OP_AND, build_cmp(x->b, CMP_NE, masked(x, word, 1), constant(x, 0)),
+                       build_cmp(x->b, CMP_EQ, count, constant(x, 0)));
+  place = build_select(x->b, down, asm_2(x, OP_SUB, top, place), place);
+  asm_set(x, build_select(x->b, found, place, none));
+}
+
+static bool wraps(Asm *x, const AsmInst *i) {
+  if (asm_has(i, "clamp") == asm_has(i, "wrap")) asm_refuse(x, "`%s` is .clamp or .wrap", i->row->name);
+  return asm_has(i, "wrap");
+}
+
+/* The low bits of a, as many as b says, extended to 32. */
+void asm_szext(Asm *x, AsmInst *i) {
+  Dtype d = asm_types[i->type[0]].lane;
+  Value *a = asm_get(x, 1, d), *length = asm_get(x, 2, DT_U32), *width = constant(x, 32);
+  length = wraps(x, i) ? masked(x, length, 31) : asm_2(x, OP_MIN, length, width);
+  Value *above = asm_as(x, asm_2(x, OP_SUB, width, length), d); /* 32: nothing is left, and 0 is shifted back */
+  asm_set(x, asm_2(x, OP_SHR, asm_2(x, OP_SHL, a, above), above));
+}
+
+/* Ones from place a on, b of them. */
+void asm_bmsk(Asm *x, AsmInst *i) {
+  Value *place = asm_get(x, 1, DT_U32), *length = asm_get(x, 2, DT_U32);
+  if (wraps(x, i)) place = masked(x, place, 31), length = masked(x, length, 31);
+  asm_set(x, asm_2(x, OP_SHL, ones(x, length), place));
+}
+
 /* ---- dp4a, dp2a ---- */
 
 static Value *extended(Asm *x, Value *v, int from, int bits, bool sign) {

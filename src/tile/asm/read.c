@@ -2,7 +2,7 @@
  *
  *     text      = { statement }
  *     statement = "{" text "}" | ".reg" type name {"," name} ";" | ["@" ["!"] p] name [operands] ";"
- *     operand   = ["!"] register | number | "{" operand {"," operand} "}" | "[" register ["+" number] "]" | "_"
+ *     operand   = ["!"] register | constant | "{" operand {"," operand} "}" | "[" register ["+" constant] "]" | "_"
  *
  * A register is `$0` (an operand of the call) or a name that `.reg` declared in this scope or one around it; `r<4>`
  * declares r0 to r3. Labels and jumps are refused: all elements are computed together.
@@ -133,46 +133,9 @@ static AsmReg *find_register(Reader *r, const char *name) {
 
 /* ---- operands ---- */
 
-/* 12, 0x1f, 0b101, 017, with U; 1.5, 0f3F800000, 0d..., with a sign. */
-static AsmOperand number(Reader *r) {
-  bool minus = take(r, '-');
+static AsmOperand constant(Reader *r) {
   space(r);
-  const char *s = r->at;
-  char *end;
-  AsmOperand o = {.kind = ASM_INT};
-  char second = s[0] == '0' ? (char)tolower((unsigned char)s[1]) : 0;
-  if (second == 'f' || second == 'd') {
-    uint64_t bits = strtoull(s + 2, &end, 16);
-    o.kind = ASM_FLOAT, o.float_bits = second == 'f' ? 32 : 64;
-    if (end - s - 2 != o.float_bits / 4) wrong(r, "the digits of a float's bits");
-    o.number = second == 'f' ? dtype_load_float(DT_F32, &bits) : dtype_load_float(DT_F64, &bits);
-    o.value = (int64_t)bits;
-  } else {
-    size_t digits = strspn(s, "0123456789");
-    bool decimal = second != 'x' && second != 'b' && (s[digits] == '.' || tolower((unsigned char)s[digits]) == 'e');
-    if (decimal) {
-      char text[64];
-      size_t n = strspn(s, "0123456789.eE+-");
-      while (n && (s[n - 1] == '+' || s[n - 1] == '-' || s[n - 1] == ',')) n--;
-      if (n >= sizeof text) wrong(r, "a shorter number");
-      memcpy(text, s, n);
-      text[n] = 0;
-      o.kind = ASM_FLOAT, o.float_bits = 64;
-      o.number = text_to_double(text, NULL);
-      memcpy(&o.value, &o.number, 8);
-      end = (char *)s + n;
-    } else {
-      o.value = (int64_t)(second == 'b' ? strtoull(s + 2, &end, 2) : strtoull(s, &end, 0));
-      if (end == s || (second == 'b' && end == s + 2)) wrong(r, "a number");
-      if (*end == 'U') end++;
-    }
-  }
-  r->at = end;
-  if (minus) {
-    o.value = o.kind == ASM_INT ? -o.value : o.value ^ (int64_t)(1ull << (o.float_bits - 1));
-    o.number = -o.number;
-  }
-  return o;
+  return asm_constant(r->x, &r->at);
 }
 
 static AsmOperand operand(Reader *r, bool inside) {
@@ -193,12 +156,12 @@ static AsmOperand operand(Reader *r, bool inside) {
   if (take(r, '[')) {
     o.kind = ASM_ADDRESS;
     o.reg = find_register(r, word(r, "a register"));
-    if (take(r, '+')) o.value = number(r).value;
-    else if (take(r, '-')) o.value = -number(r).value;
+    space(r);
+    if (*r->at == '+' || *r->at == '-') o.value = constant(r).value;
     expect(r, ']');
     return o;
   }
-  if (isdigit((unsigned char)*r->at) || *r->at == '-') return number(r);
+  if (asm_begins_constant(r->at)) return constant(r);
   o.negated = take(r, '!');
   const char *name = word(r, "an operand");
   if (!strcmp(name, "_")) o.kind = ASM_SINK;

@@ -165,6 +165,28 @@ static uint32_t bfind(uint64_t a, int bits, bool sign, bool amount) {
     if (a >> i & 1) return (uint32_t)(amount ? bits - 1 - i : i);
   return UINT32_MAX;
 }
+static uint32_t fns(uint32_t mask, uint32_t base, int32_t n) {
+  if (!n) return mask >> base & 1 ? base : UINT32_MAX;
+  int64_t left = n < 0 ? -(int64_t)n : n;
+  for (int64_t at = base; at >= 0 && at < 32; at += n < 0 ? -1 : 1)
+    if (mask >> at & 1 && !--left) return (uint32_t)at;
+  return UINT32_MAX;
+}
+static uint32_t szext(uint32_t a, uint32_t b, bool sign, bool wrap) {
+  uint32_t n = b & 31;
+  bool too_large = b >= 32 && !wrap;
+  uint32_t mask = too_large ? 0 : UINT32_MAX << n;
+  bool bit = n && !too_large && sign && a >> (n - 1) & 1;
+  return (a & ~mask) | (bit ? mask : 0);
+}
+static uint32_t bmsk(uint32_t a, uint32_t b, bool wrap) {
+  uint32_t sum = (a & 31) + (b & 31), from = a >= 32 && !wrap ? 0 : UINT32_MAX << (a & 31);
+  bool over = sum >= 32 || (!wrap && (a >= 32 || b >= 32));
+  return from & ~(over ? 0 : UINT32_MAX << sum);
+}
+static int64_t low24(uint64_t a, bool sign) {
+  return sign ? (int32_t)(uint32_t)(a << 8) >> 8 : (int64_t)(a & 0xffffff);
+}
 static uint64_t brev(uint64_t a, int bits) {
   uint64_t r = 0;
   for (int i = 0; i < bits; i++) r |= (a >> i & 1) << (bits - 1 - i);
@@ -332,6 +354,24 @@ typedef enum { B, F, D, H, BH, NEAR, NEARH } Kind;
   X(B, r, "bfi.b32 $0, $1, $2, 4, $3;", bfi((uint32_t)a, (uint32_t)b, 4, c & 0xff, 32)) \
   X(B, r, "bfind.u32 $0, $1;", bfind((uint32_t)a, 32, false, false)) \
   X(B, r, "bfind.shiftamt.s32 $0, $1;", bfind((uint32_t)a, 32, true, true)) \
+  X(B, r, "{ .reg .b32 n; and.b32 n, $2, 31; fns.b32 $0, $1, n, $3; }", fns(a, b & 31, S32(c))) \
+  X(B, r, "{ .reg .b32 n, m; and.b32 n, $2, 31; and.b32 m, $3, 15; sub.s32 m, m, 8; fns.b32 $0, $1, n, m; }", \
+    fns(a, b & 31, (int)(c & 15) - 8)) \
+  X(B, r, "fns.b32 $0, $1, 3, 2;", fns(a, 3, 2)) \
+  X(B, r, "szext.clamp.s32 $0, $1, $2;", szext(a, b, true, false)) \
+  X(B, r, "szext.wrap.s32 $0, $1, $2;", szext(a, b, true, true)) \
+  X(B, r, "szext.clamp.u32 $0, $1, $2;", szext(a, b, false, false)) \
+  X(B, r, "szext.wrap.u32 $0, $1, $2;", szext(a, b, false, true)) \
+  X(B, r, "bmsk.clamp.b32 $0, $1, $2;", bmsk(a, b, false)) \
+  X(B, r, "bmsk.wrap.b32 $0, $1, $2;", bmsk(a, b, true)) \
+  X(B, r, "mad24.lo.u32 $0, $1, $2, $3;", low24(a, false) * low24(b, false) + c) \
+  X(B, r, "mad24.hi.s32 $0, $1, $2, $3;", (low24(a, true) * low24(b, true) >> 16) + c) \
+  X(B, r, "mad24.hi.sat.s32 $0, $1, $2, $3;", \
+    clamp((double)(S32(low24(a, true) * low24(b, true) >> 16) + (int64_t)S32(c)), -0x1p31, 0x1p31 - 1, 0)) \
+  X(B, l, "cvta.to.global.u64 $0, $1;", a) \
+  X(B, r, "add.u32 $0, $1, (3+4)*2 - WARP_SZ % 5;", a + 12) \
+  X(B, r, "{ .reg .pred p; setp.lt.s32 p, $1, 0; selp.u32 $0, 1 << 5 | 3, ~0, !p; }", S32(a) < 0 ? UINT32_MAX : 35) \
+  X(F, r, "mov.f32 $0, 1.0 / 3.0 - 2.5e-1;", fb((float)(1.0 / 3.0 - 0.25))) \
   X(B, r, "popc.b32 $0, $1;", __builtin_popcount((uint32_t)a)) \
   X(B, r, "clz.b32 $0, $1;", (uint32_t)a ? __builtin_clz((uint32_t)a) : 32) \
   X(B, r, "brev.b32 $0, $1;", brev((uint32_t)a, 32)) \
@@ -717,6 +757,67 @@ static void test_packs(void **state) {
   free(got);
 }
 
+/* What ptxas 13.0 makes of them, in the initializer of an .s64. */
+static const struct {
+  const char *text;
+  int64_t value;
+} constants[] = {
+    {"(3+4)*2", 14},
+    {"~0 >> 4", 1152921504606846975},
+    {"(.s64)~0 >> 4", -1},
+    {"7 > 3 ? 5 : 6", 5},
+    {"-7/2", -3},
+    {"-7 % 3", 0},
+    {"1 - 2 < 0", 1},
+    {"1U - 2 < 0", 0},
+    {"-8 >> 1", -4},
+    {"-8U >> 1", 9223372036854775804},
+    {"-8 >> 1U", -4},
+    {"-1 / 2U", 9223372036854775807},
+    {"(-8 & -1) >> 1", -4},
+    {"(-8 & -1U) >> 1", 9223372036854775804},
+    {"(0 % 3 - 1) / 2", 9223372036854775807},
+    {"!0 + 1", 2},
+    {"2 && 3", 1},
+    {"0 || 7", 1},
+    {"(1 ? -8 : 2U) >> 1", -4},
+    {"-1 == 0xffffffffffffffff", 1},
+    {"-1 < 1U", 0},
+    {"WARP_SZ * 2", 64},
+    {"1 << 40 >> 38", 4},
+    {"1 + 2 << 3", 24},
+    {"1 | 2 ^ 3 & 6", 1},
+    {"0b101 + 0x1f + 017", 51},
+    {"-(-3)", 3},
+    {"~-1", 0},
+    {"1 < 2 == 1", 1},
+    {"(.u64)-8 >> 1", 9223372036854775804},
+    {"9223372036854775808 / 2", 4611686018427387904},
+    {"1 << 64", 1},
+    {"8 / 3 * 3", 6},
+    {"1 ? 2 : 0 ? 3 : 4", 2},
+    {"~~5 - 6 < 0", 0},
+    {"-9223372036854775807 - 1", INT64_MIN},
+};
+
+static void test_constants(void **state) {
+  enum { N = sizeof constants / sizeof *constants };
+  fill();
+  for (int k = 0; k < N; k++) {
+    Context *cx = context_create();
+    if (!context_try(cx)) fail_msg("`%s` is refused", constants[k].text);
+    Asm x = {0};
+    const char *at = constants[k].text;
+    assert_true(asm_begins_constant(at));
+    AsmOperand o = asm_constant(&x, &at);
+    if (*at || o.kind != ASM_INT || o.value != constants[k].value)
+      fail_msg("`%s` is %lld, not %lld; left: `%s`", constants[k].text, (long long)o.value,
+               (long long)constants[k].value, at);
+    context_end_try(cx);
+    context_destroy(cx);
+  }
+}
+
 /* Every row of instructions.def is in the table above. */
 static void test_every_instruction(void **state) {
   static const char *const elsewhere[] = {"ld", "st", "prefetch", "bar", "barrier", NULL};
@@ -744,6 +845,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_instructions),
       cmocka_unit_test(test_packs),
+      cmocka_unit_test(test_constants),
       cmocka_unit_test(test_every_instruction),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
