@@ -708,7 +708,8 @@ typedef struct nereid_build_how {
 NEREID_API nereid_status nereid_build_add(nereid_build *b, nereid_module *m, const char *kernel,
                                           const nereid_build_arg *args, int arg_count, const nereid_build_how *how,
                                           const nereid_options *options, nereid_error **error);
-/* What a launch with these arguments takes: their types, alignment and values as they specialize. */
+/* What a launch with these arguments takes: their types, alignment and values as they specialize. Kernels of one name,
+ * types and constants with other free names (nereid_host) are called k, k.2, k.3 in the bundle, in this order. */
 NEREID_API nereid_status nereid_build_add_launch(nereid_build *b, nereid_module *m, const char *kernel,
                                                  const nereid_arg *args, int arg_count, const nereid_options *options,
                                                  nereid_error **error);

@@ -550,19 +550,24 @@ static bool same_params(const BundleEntry *a, const BundleEntry *b) {
   return true;
 }
 
-/* A launch could not say which of the two it means. */
-static nereid_status two_of_one_name(const BundleEntry *e, nereid_error **error) {
-  return error_set(error, NEREID_BAD_ARGUMENT,
-                   "build them into bundles of their own, or hand in what differs as a tl.constexpr argument",
-                   "kernel '%s' of %s with these types and constants is there already, and its free names (or its def) "
-                   "are others there",
-                   e->name, e->path);
+/* The entry that launches of e's kind take, NULL if there is none yet. A kernel of the same name, types and constants
+ * whose free names (or whose def) are others has an entry of its own, which a launch must be able to name: k.2, k.3. */
+static BundleEntry *entry_for(nereid_build *b, BundleEntry *e, uint64_t meaning) {
+  const char *name = e->name;
+  for (int nth = 2, i = 0; i < b->content.entry_count; i++) {
+    BundleEntry *other = &b->content.entries[i];
+    if (!same_params(other, e)) continue;
+    if (b->docs[i].meaning == meaning) return other;
+    e->name = arena_printf(b->cx->arena, "%s.%d", name, nth++);
+    i = -1; /* again, by that name */
+  }
+  return NULL;
 }
 
 static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c, const nereid_options *o,
                                 nereid_error **error) {
   Context *cx = b->cx;
-  BundleEntry e = {.name = c->kernel->info.name, .path = m->path}, *at = NULL;
+  BundleEntry e = {.name = c->kernel->info.name, .path = m->path}, *at;
   nereid_arg *args = NEW_N(cx->arena, nereid_arg, c->kernel->info.param_count + 1);
   int n = 0;
   AotValues values = aot_values_of(cx, c->kernel, c->args, args, &n);
@@ -578,9 +583,7 @@ static nereid_status add_launch(nereid_build *b, nereid_module *m, const Call *c
     if (e.params[p].kind == PARAM_INT || e.params[p].kind == PARAM_FLOAT)
       v.conditions[v.condition_count++] = (BundleCondition){CONDITION_EQUAL, p, value};
   }
-  for (int i = 0; i < b->content.entry_count && !at; i++)
-    if (same_params(&b->content.entries[i], &e)) at = &b->content.entries[i];
-  if (at && b->docs[at - b->content.entries].meaning != meaning_of(m)) return two_of_one_name(at, error);
+  at = entry_for(b, &e, meaning_of(m));
   for (int i = 0; at && i < at->variant_count; i++)
     if (same_conditions(&at->variants[i], &v)) return NEREID_OK;
   bool is_new = !at;
