@@ -18,6 +18,7 @@ _cuda_process = None  # that opened CUDA
 _default = None
 _stream = 0
 _torch_seen = _dynamo_seen = False
+recorder = None  # nereid.record's
 
 
 def device(name):

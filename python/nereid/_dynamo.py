@@ -92,6 +92,8 @@ class _Program:
                         self.fusion.set_size(name, value)
                         self.sizes[name] = value
             self.fusion.run([places[i] for i in self.order], results)
+            if _devices.recorder is not None:
+                _devices.recorder.fused(self.fusion)
 
 
 class _Kernels:

@@ -10,6 +10,7 @@ Nothing of the program or of Triton is changed on disk.
 import argparse
 import atexit
 import ctypes
+import hashlib
 import json
 import math
 import operator
@@ -19,7 +20,7 @@ import signal
 import struct
 import sys
 
-from . import _native
+from . import _devices, _native
 from ._surroundings import Surroundings, _names_of
 
 SMALL = 65536  # elements of an array whose contents are recorded
@@ -73,6 +74,7 @@ class Recorder:
     def __init__(self, path, root=None, contents=False):
         self.path, self.root, self.contents = path, os.path.abspath(root or os.getcwd()), contents
         self.rows = {}  # text of a launch -> {place: how often}
+        self.sources = {}  # of fused kernels: text -> file
         self.lost = set()  # kernels of which a launch could not be recorded
 
     # ---- values ----
@@ -140,7 +142,8 @@ class Recorder:
         frame, found = sys._getframe(1), None
         while frame is not None:
             module = str(frame.f_globals.get("__name__")).partition(".")[0]
-            if module not in ("nereid", "triton") and frame.f_globals is not globals():
+            ours = module in ("nereid", "triton") or frame.f_code.co_filename.startswith("<nereid")
+            if not ours and frame.f_globals is not globals():
                 found = found or frame
                 if module != "torch":
                     found = frame
@@ -175,6 +178,25 @@ class Recorder:
         places, place = self.rows.setdefault(text, {}), self.place()
         places[place] = places.get(place, 0) + 1
 
+    def fused(self, fusion):
+        """A run of a program that torch.compile(backend="nereid") has made; its kernels' source is kept beside the log."""
+        try:
+            code, place = fusion.text("code"), self.place()
+            if code not in self.sources:
+                folder = self.path + ".kernels"
+                os.makedirs(folder, exist_ok=True)
+                self.sources[code] = os.path.join(folder, f"{hashlib.sha256(code.encode()).hexdigest()[:16]}.py")
+                with open(self.sources[code], "w", encoding="utf-8") as f:
+                    f.write(code)
+            file = self.relative(self.sources[code])
+            for line in fusion.text("launches").splitlines():
+                places = self.rows.setdefault(json.dumps({"file": file, **json.loads(line)}, separators=(",", ":")), {})
+                places[place] = places.get(place, 0) + 1
+        except Exception as e:
+            if None not in self.lost:
+                self.lost.add(None)
+                print(f"nereid.record: a compiled graph is not in the log: {type(e).__name__}: {e}", file=sys.stderr)
+
     def save(self):
         """Written whole or not at all."""
         temporary = f"{self.path}.{os.getpid()}"
@@ -183,8 +205,8 @@ class Recorder:
                 f.write(f'{text[:-1]},"count":{sum(places.values())},"from":{json.dumps(places)}}}\n')
         os.replace(temporary, self.path)
         if not self.rows:
-            print(f"nereid.record: {self.path} is empty: no kernel was launched through Triton or nereid.triton (what "
-                  "torch.compile launches with Nereid's backend is not recorded)", file=sys.stderr)
+            print(f"nereid.record: {self.path} is empty: no kernel was launched through Triton, nereid.triton or "
+                  "torch.compile's backend of Nereid", file=sys.stderr)
 
 
 # ---- where launches come by -----------------------------------------------------------------------------------------
@@ -215,7 +237,7 @@ def watch_triton(recorder, jit):
 def watch_nereid(recorder):
     from .triton import knobs
     from .triton.runtime import jit
-    knobs.runtime.recorder = recorder
+    knobs.runtime.recorder = _devices.recorder = recorder
     return jit
 
 

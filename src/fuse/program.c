@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "fuse/program.h"
 #include "graph/read/read.h"
 
@@ -145,6 +146,7 @@ void nereid_fusion_free(nereid_fusion *f) {
   fusion_release(f);
   nereid_module_free(f->module);
   context_destroy(f->cx);
+  free(f->launches_text);
   free(f);
 }
 
@@ -188,7 +190,59 @@ static const char *plot(nereid_fusion *f) {
   return f->plot_text;
 }
 
+static void put_arg(JsonWriter *w, const nereid_fusion *f, const FuseStep *s, int i, const char *name) {
+  const nereid_arg *a = &s->args[i];
+  json_begin_object(w, NULL);
+  json_put_text(w, "name", name);
+  if (a->kind == NEREID_ARG_POINTER) {
+    const Tensor *t = s->kernel->buffers[i];
+    int64_t shape[MAX_RANK], strides[MAX_RANK], stride = 1;
+    for (int d = 0; d < t->rank; d++)
+      if (!size_value(t->size[d], f->symbols, &shape[d])) shape[d] = 0;
+    for (int d = t->rank - 1; d >= 0; stride *= shape[d--]) strides[d] = stride;
+    json_put_text(w, "ptr", dtype_torch_name(t->dtype));
+    json_put_bool(w, "aligned", true);
+    json_put_ints(w, "shape", shape, t->rank);
+    json_put_ints(w, "strides", strides, t->rank);
+  } else {
+    json_put_int(w, a->kind == NEREID_ARG_CONSTEXPR ? "constexpr" : "int", a->i);
+  }
+  json_end_object(w);
+}
+
+/* A launch a line, as `nereid replay` reads it, of the kernels that are in the code. */
+static const char *launches(nereid_fusion *f) {
+  Buf text = {0};
+  nereid_error *error = NULL;
+  for (int k = 0; k < f->plan->kernels.n; k++) {
+    FuseStep s = {0};
+    const FuseKernel *kernel = f->plan->kernels.at[k];
+    const nereid_kernel_info *info = f->module ? nereid_kernel_find(f->module, kernel->name) : NULL;
+    if (kernel->library || kernel->convolution || !info) continue;
+    if (!step_make(&s, kernel, f->symbols, f->seed, &error) && s.arg_count == info->param_count) {
+      JsonWriter w = {.buf = &text};
+      json_begin_object(&w, NULL);
+      json_put_text(&w, "kernel", kernel->name);
+      json_begin_array(&w, "args");
+      for (int i = 0; i < s.arg_count; i++) put_arg(&w, f, &s, i, info->params[i].name);
+      json_end_array(&w);
+      json_begin_object(&w, "meta");
+      if (kernel->num_warps) json_put_int(&w, "num_warps", kernel->num_warps);
+      json_end_object(&w);
+      json_put_ints(&w, "grid", s.grid, 3);
+      json_end_object(&w);
+      buf_puts(&text, "\n");
+    }
+    step_free(&s);
+  }
+  nereid_error_free(error);
+  buf_puts(&text, "");
+  free(f->launches_text);
+  return f->launches_text = text.at;
+}
+
 const char *nereid_fusion_text(const nereid_fusion *f, const char *what) {
+  if (!strcmp(what, "launches")) return launches((nereid_fusion *)f);
   if (!strcmp(what, "graph")) return f->graph_text;
   if (!strcmp(what, "code")) return f->plan->text;
   if (!strcmp(what, "plot")) return plot((nereid_fusion *)f);

@@ -51,6 +51,7 @@ struct nereid_fusion {
   Dtype *narrowest;
   uint64_t seed;
   char *graph_text, *explain_text, *plot_text;
+  char *launches_text; /* malloc'd */
   nereid_module *module;
   FuseMemory *memory;
   int *place; /* by tensor's id: input or output whose memory it is, counted from 0 and from -1; INT32_MAX */

@@ -1,10 +1,12 @@
 """With PyTorch, where it is there: tensors, and torch.compile."""
 import copy
 import itertools
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import unittest
 import warnings
@@ -748,6 +750,33 @@ class Torch(unittest.TestCase):
         """
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+
+    def test_recorded_graphs(self):
+        """What the backend launches is in a log, with the kernels' source, for other sizes, too."""
+        program = """
+            import nereid, torch
+            def f(x, w):
+                return torch.softmax(torch.nn.functional.gelu(x @ w), -1)
+            g = torch.compile(f, backend=nereid.torch_backend, dynamic=True)
+            for rows in 64, 64, 48:
+                g(torch.randn(rows, 128), torch.randn(128, 96))
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            script, log = os.path.join(folder, "program.py"), os.path.join(folder, "log.jsonl")
+            with open(script, "w") as f:
+                f.write(textwrap.dedent(program))
+            done = subprocess.run([sys.executable, "-m", "nereid.record", "-o", log, "--root", folder, script],
+                                  capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(log) as f:
+                rows = [json.loads(line) for line in f]
+            self.assertEqual({row["file"].partition("/")[0] for row in rows}, {"log.jsonl.kernels"})
+            self.assertEqual({row["args"][0]["shape"][0]: row["count"] for row in rows}, {64: 2, 48: 1})
+            self.assertEqual({line for row in rows for line in row["from"]}, {"program.py:3"})  # f, as Dynamo compiled it
+            command = os.environ.get("NEREID", os.path.join(os.path.dirname(nereid.__file__), "..", "..", "nereid"))
+            if os.path.exists(command):
+                done = subprocess.run([command, "replay", log, "--root", folder], capture_output=True, text=True)
+                self.assertIn(f"of which {len(rows)} ran and agreed", done.stdout + done.stderr)
 
     def test_autocast(self):
         layer, x = torch.nn.Linear(16, 16), torch.randn(4, 16)
