@@ -5,9 +5,9 @@
  *     atomic_rmw %p, %x, %seen               ->     if %all { atomic_rmw %p, %x } else { atomic_rmw %p, %x, %seen }
  *
  * Done for selects of a loop's body, of 16 elements a thread (GpuBudgets.skipped_mask) or more, but not of half of its
- * registers, and for atomics of as many whose old values nobody wants, where the mask is made of comparisons of 32-bit
- * indices: sums of scalars and ranges. It holds for all elements when it does at the ends of the ranges; those are
- * computed in 64 bits, so that an index which wraps is no index that fits.
+ * registers or of all that the loop's sums leave it, and for atomics of as many whose old values nobody wants, where
+ * the mask is made of comparisons of 32-bit indices: sums of scalars and ranges. It holds for all elements when it does
+ * at the ends of the ranges; those are computed in 64 bits, so that an index which wraps is no index that fits.
  */
 #include "gpu/loop.h"
 
@@ -192,11 +192,16 @@ static void skip_atomic(Func *f, Op *op) {
   op_remove(op);
 }
 
-/* Whether what a thread has of a tile takes half of its registers: all of that would be there at the branch, beside
- * what it is made of. */
-static bool takes_many_registers(const Func *f, const Type *t) {
-  int64_t words = (type_numel(t) * type_elem_bytes(t) + 3) / 4 / (32 * f->num_warps);
-  return 2 * words >= gpu_thread_registers(f->num_warps);
+static int64_t registers_of(const Func *f, const Type *t) {
+  return (type_numel(t) * type_elem_bytes(t) + 3) / 4 / (32 * f->num_warps);
+}
+
+/* Whether what a thread has of a tile takes half of its registers, or all that the loop carries leaves it: the tile
+ * would be there as a whole at the branch, beside what it is made of. */
+static bool takes_many_registers(const Func *f, const Op *loop, const Type *t) {
+  int64_t words = registers_of(f, t), carried = 0, most = gpu_thread_registers(f->num_warps);
+  for (int i = 3; i < loop->in_count; i++) carried += registers_of(f, loop->in[i]->type);
+  return 2 * words >= most || carried + words >= most;
 }
 
 static void visit_block(Func *f, const GpuOptions *o, Block *block) {
@@ -211,7 +216,7 @@ static void visit_block(Func *f, const GpuOptions *o, Block *block) {
     const Value *mask = is_atomic ? op_mask(op) : op->in[0];
     int64_t fewest = (int64_t)o->target->budgets->skipped_mask * 32 * f->num_warps;
     if (!t->rank || type_numel(t) < fewest || !can_tell(mask)) continue;
-    if (!is_atomic && takes_many_registers(f, t)) continue;
+    if (!is_atomic && takes_many_registers(f, block->parent, t)) continue;
     if (is_atomic) skip_atomic(f, op);
     else skip_select(f, op);
   }

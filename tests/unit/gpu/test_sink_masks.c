@@ -210,9 +210,36 @@ static void tiles_too_large_for_a_branch(void **state) {
   }
 }
 
+/* Nor where the loop's sums leave no room for the tile beside what it is made of: a mean, a variance and a count. */
+static void sums_that_leave_no_room(void **state) {
+  static const char *const form =
+      "kernel @k(%%p: *f32, %%n: i32) {\n  %%first = const {value=0} : i32\n  %%step = const {value=1} : i32\n"
+      "  %%i = arange {start=0, end=16384} : i32[16384]\n  %%ps = splat %%p : *f32[16384]\n"
+      "  %%a = addptr %%ps, %%i : *f32[16384]\n  %%zero = const {value=0.0} : f32[16384]\n"
+      "  %%s%s = for %%first, %%n, %%step, %%zero%s : f32[16384]%s do (%%turn: i32, %%x: f32[16384]%s) {\n"
+      "    %%ns = splat %%turn : i32[16384]\n    %%seen = cmp %%i, %%ns {pred=lt} : i1[16384]\n"
+      "    %%v = load %%a : f32[16384]\n    %%w = add %%v, %%x : f32[16384]\n"
+      "    %%c = select %%seen, %%w, %%x : f32[16384]\n    yield %%c%s\n  }\n  store %%a, %%s\n}\n";
+  for (int three = 0; three < 2; three++) {
+    char k[2000];
+    int counts[OP_COUNT + 1] = {0};
+    snprintf(k, sizeof k, form, three ? ", %t, %u" : "", three ? ", %zero, %zero" : "",
+             three ? ", f32[16384], f32[16384]" : "", three ? ", %y: f32[16384], %z: f32[16384]" : "",
+             three ? ", %y, %z" : "");
+    Context *cx = context_create();
+    Func *f = tile_parse(cx, source_from_text(cx, "k.ir", k, strlen(k)));
+    f->num_warps = 8; /* 64 registers a tile, of 255 */
+    gpu_skip_masks(f, &(GpuOptions){.target = gpu_target_find("sm_90a")});
+    tile_verify(f, "skip_masks");
+    tile_walk(f->body, count_op, counts);
+    if (counts[OP_IF] != !three) fail_msg("%d branches beside %d sums", counts[OP_IF], three ? 3 : 1);
+    context_destroy(cx);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(masks_behind_products), cmocka_unit_test(scales_behind_maxima),
-                                     cmocka_unit_test(bounds_of_branches),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(sums_that_leave_no_room), cmocka_unit_test(masks_behind_products),
+                                     cmocka_unit_test(scales_behind_maxima), cmocka_unit_test(bounds_of_branches),
                                      cmocka_unit_test(tiles_too_large_for_a_branch)};
   return cmocka_run_group_tests_name("late", tests, NULL, NULL);
 }
