@@ -493,9 +493,13 @@ static Py *at_moment(Front *fr, Namespace *ns, Entry *e, const char *name) {
   const Moment *last = m;
   while (m && now && m->line >= now) m = m->before;
   if (!m) m = last; /* Python would raise; be helpful */
-  if (!m || m->value) return m ? m->value : NULL;
-  for (int i = 0; e && i < e->defs.n; i++)
-    if (e->defs.at[i]->stmt == m->stmt) return evaluate(fr, ns, e, i);
+  for (; m; m = m->before) {
+    if (m->value) return m->value;
+    int i = 0;
+    while (e && i < e->defs.n && e->defs.at[i]->stmt != m->stmt) i++;
+    if (!e || i == e->defs.n) return NULL;
+    if (!e->busy || i < e->limit) return evaluate(fr, ns, e, i); /* else it asks for itself: what was before */
+  }
   return NULL;
 }
 

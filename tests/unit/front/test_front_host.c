@@ -313,6 +313,13 @@ static void imports_of_files(void **state) {
                   "changing.bump()\nM = []\nfill(M)\n@register\ndef g():\n    pass\n"
                   "tl_ = tl\nV = tl.constexpr(len(L) * 100 + changing.N * 10 + len(M))\n"
                   "@triton.jit\ndef k(out, n):\n    tl.static_assert(V == 221, V)\n    tl.store(out, V)\n");
+  /* a package that imports its own module by its own name, and whose text has to be run */
+  snprintf(path, sizeof path, "%s/own", folder);
+  assert_int_equal(mkdir(path, 0755), 0);
+  write_file("own/__init__.py", "from own import sub\nL = []\nL.append(sub.B)\n");
+  write_file("own/sub.py", "B = 8\n");
+  write_file("g.py", HEAD "from own import L, sub\n@triton.jit\ndef k(out, n):\n    tl.static_assert(sub.B == 8)\n");
+  expect_file("g.py", NULL);
   expect_file("f.py", NULL);
   expect_file("pkg/ops/b.py", NULL);
   expect_file("c.py", "module 'broken', which was not found");
@@ -330,11 +337,16 @@ static void imports_of_files(void **state) {
                                "e.py",
                                "f.py",
                                "third.py",
-                               "changing.py"};
+                               "changing.py",
+                               "g.py",
+                               "own/sub.py",
+                               "own/__init__.py"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     snprintf(path, sizeof path, "%s/%s", folder, files[i]);
     unlink(path);
   }
+  snprintf(path, sizeof path, "%s/own", folder);
+  rmdir(path);
   snprintf(path, sizeof path, "%s/pkg/ops", folder);
   rmdir(path);
   snprintf(path, sizeof path, "%s/pkg", folder);
