@@ -194,6 +194,22 @@ static bool is_not_of(const LaneValue *x, const LaneValue *y) {
   return (is_def(x, LANE_NOT) && x->def->in[0] == y) || (is_def(y, LANE_NOT) && y->def->in[0] == x);
 }
 
+/* x > y or x == y, of the same operands -> x >= y */
+static LaneValue *fold_or_equal(LaneBuilder *b, LaneValue *x, LaneValue *y) {
+  if (!is_def(x, LANE_SETP) || !is_def(y, LANE_SETP)) return NULL;
+  bool first = x->def->pred == CMP_EQ;
+  const LaneOp *p = first ? y->def : x->def, *e = first ? x->def : y->def;
+  if (e->pred != CMP_EQ || (p->pred != CMP_GT && p->pred != CMP_LT)) return NULL;
+  bool signs_apart = is_int(p->kind) && is_int(e->kind) && lane_kind_info[p->kind].bits == lane_kind_info[e->kind].bits;
+  if (p->kind != e->kind && !signs_apart) return NULL;
+  if (p->unordered != e->unordered || p->ftz != e->ftz || p->guard || e->guard) return NULL;
+  bool same = p->in[0] == e->in[0] && p->in[1] == e->in[1], crossed = p->in[0] == e->in[1] && p->in[1] == e->in[0];
+  if (!same && !crossed) return NULL;
+  LaneOp both = {.code = LANE_SETP, .kind = p->kind, .unordered = p->unordered, .ftz = p->ftz};
+  both.pred = p->pred == CMP_GT ? CMP_GE : CMP_LE;
+  return lane_op(b, both, 2, p->in);
+}
+
 static LaneValue *fold_logic(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y, bool has_c, uint64_t c) {
   LaneKind k = p->kind;
   uint64_t ones = lane_type_mask(lane_kind_info[k].type), inner;
@@ -205,6 +221,7 @@ static LaneValue *fold_logic(LaneBuilder *b, const LaneOp *p, LaneValue *x, Lane
       if (is_def(of, p->code) && (of->def->in[0] == in || of->def->in[1] == in)) return of;
     }
   if (!has_c) {
+    if (p->code == LANE_OR && k == LK_PRED) return fold_or_equal(b, x, y);
     if (p->code != LANE_AND && k != LK_PRED &&
         (k == LK_B32 || k == LK_B64)) { /* disjoint bits: then it is an addition, which folds into addresses */
       int64_t offset;
@@ -262,6 +279,31 @@ static LaneValue *fold_bfe(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
 
 /* ---- predicates -------------------------------------------------------------------------------------------------- */
 
+static bool compare(CmpPred pred, int64_t x, int64_t y) {
+  switch (pred) {
+    case CMP_EQ: return x == y;
+    case CMP_NE: return x != y;
+    case CMP_LT: return x < y;
+    case CMP_LE: return x <= y;
+    case CMP_GT: return x > y;
+    default: return x >= y;
+  }
+}
+
+/* x + 1 < x + 2, where neither sum carries into the sign. */
+static LaneValue *fold_setp_of_sums(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y) {
+  LaneKind k = lane_kind_info[p->kind].type == LT_B64 ? LK_S64 : LK_S32;
+  int64_t xo, yo, most_offset = k == LK_S64 ? INT64_MAX : INT32_MAX;
+  LaneValue *base = split(k, x, &xo);
+  if (base != split(k, y, &yo)) return NULL;
+  if (p->pred != CMP_EQ && p->pred != CMP_NE) {
+    uint64_t may = ~lane_zero_bits(base), most = (uint64_t)most_offset, offsets = (uint64_t)(xo | yo); /* >= both */
+    bool carries = (may & offsets) != 0;
+    if (xo < 0 || yo < 0 || (carries && (may > most || offsets > most - may))) return NULL;
+  }
+  return lane_pred(b, compare((CmpPred)p->pred, xo, yo));
+}
+
 static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y, bool has_c, uint64_t c) {
   static const CmpPred swapped[] = {
       [CMP_EQ] = CMP_EQ, [CMP_NE] = CMP_NE, [CMP_LT] = CMP_GT, [CMP_LE] = CMP_GE, [CMP_GT] = CMP_LT, [CMP_GE] = CMP_LE};
@@ -286,7 +328,7 @@ static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneV
   bool or_equal = p->pred == CMP_EQ || p->pred == CMP_LE || p->pred == CMP_GE,
        equality = p->pred == CMP_EQ || p->pred == CMP_NE;
   if (x == y) return lane_pred(b, or_equal);
-  if (!has_c) return NULL;
+  if (!has_c) return fold_setp_of_sums(b, p, x, y);
   int64_t offset;
   bool wide = lane_kind_info[k].type == LT_B64;
   if (equality) {
@@ -369,9 +411,9 @@ static LaneValue *fold_int_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
   if (source == LK_U32 && lane_zero_bits(x) & 1ull << 31) source = LK_S32, target = LK_S64; /* the same either way */
   int64_t offset;
   LaneValue *base = split(LK_S32, x, &offset);
-  if (source == LK_S32 && base != x && offset >= 0) { /* a sum that cannot overflow */
+  if (source == LK_S32 && base != x && offset >= 0) { /* a sum that cannot overflow, or has no carries */
     uint64_t most = ~lane_zero_bits(base) & 0xffffffff;
-    if (most + (uint64_t)offset <= INT32_MAX)
+    if (most + (uint64_t)offset <= INT32_MAX || (offset <= INT32_MAX && !(most & (uint64_t)offset)))
       return plus(b, LK_S64, lane_cvt(b, source, target, ROUND_DEFAULT, base), offset);
   }
   return source == from && target == to ? NULL : lane_cvt(b, source, target, ROUND_DEFAULT, x);

@@ -125,10 +125,17 @@ static uint64_t (*const table[LANE_COUNT])(const Ask *a) = {
     [LANE_MULWIDE] = of_mulwide, [LANE_LD] = of_ld,
 };
 
+/* A loop counts from its first number by its step: the trailing zeros of both stay, if it wraps too. */
+static uint64_t of_induction(const LaneOp *loop, int depth) {
+  return ~above(low_zeros(zeros_of(loop->in[0], depth - 1) & zeros_of(loop->in[2], depth - 1)));
+}
+
 static uint64_t zeros_of(const LaneValue *v, int depth) {
   stack_guard();
-  const LaneOp *op = v->def;
+  const LaneOp *op = v->def, *parent = op ? NULL : v->block->parent;
   Ask a = {op, ~lane_type_mask(v->type), depth};
+  if (!op && depth && parent && parent->code == LANE_FOR && v->index == 0)
+    return a.unknown | of_induction(parent, depth);
   if (!op) return a.unknown;
   if (op->code == LANE_CONST) return ~(uint64_t)op->imm;
   return depth && table[op->code] ? table[op->code](&a) : a.unknown;
