@@ -313,7 +313,9 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
   if (!strcmp(path, "torch")) {
     Py *p = torch_constant(fr, attr);
     if (p) return p;
+    if (!strcmp(attr, "version")) return library_value(fr, "torch.version"); /* hostlib.c knows its names */
   }
+  if (!strcmp(path, "triton.runtime") && !strcmp(attr, "jit")) return library_value(fr, "triton.runtime.jit");
   /* Something of the host: deeper modules that are known keep their path, the rest is not at hand. */
   const char *dotted = arena_printf(fr->cx->arena, "%s.%s", path, attr);
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)

@@ -320,6 +320,15 @@ static void imports_of_files(void **state) {
   write_file("own/sub.py", "B = 8\n");
   write_file("g.py", HEAD "from own import L, sub\n@triton.jit\ndef k(out, n):\n    tl.static_assert(sub.B == 8)\n");
   expect_file("g.py", NULL);
+  /* triton.runtime.jit is a module, also by two dots, and torch.version one that kernels may ask */
+  write_file("h.py", HEAD "import torch\nfrom triton.runtime import jit as module\nfrom triton.runtime.jit import jit\n"
+                          "int_type = triton.runtime.jit.constexpr_function(tl.core.get_int_dtype)\n"
+                          "@module.jit\ndef f(v):\n    return v\n@jit\ndef k(out, n):\n"
+                          "    t: tl.constexpr = int_type(bitwidth=16, signed=False)\n"
+                          "    tl.static_assert(t == tl.uint16)\n"
+                          "    if tl.constexpr(torch.version.hip is not None):\n        tl.static_assert(False)\n"
+                          "    tl.store(out, f(n))\n");
+  expect_file("h.py", NULL);
   expect_file("f.py", NULL);
   expect_file("pkg/ops/b.py", NULL);
   expect_file("c.py", "module 'broken', which was not found");
@@ -339,6 +348,7 @@ static void imports_of_files(void **state) {
                                "third.py",
                                "changing.py",
                                "g.py",
+                               "h.py",
                                "own/sub.py",
                                "own/__init__.py"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
