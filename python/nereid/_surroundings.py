@@ -142,8 +142,9 @@ class Surroundings:
 
     # ---- functions ----
 
-    def free_names(self, fn, names):
-        """Of a Python function; what Python itself calls so (len, range) is none."""
+    def free_names(self, fn, names, of_kernels=True):
+        """Of a Python function; what Python itself calls so (len, range) is none. Constexpr functions can call plain
+        ones, kernels cannot."""
         cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
         found = {}
         for name in names:
@@ -151,7 +152,10 @@ class Surroundings:
                 v = cells[name].cell_contents if name in cells else fn.__globals__[name]
             except (KeyError, ValueError):  # not there, or not bound yet
                 continue
-            found[name] = self.value(v, names)
+            if not of_kernels and isinstance(v, types.FunctionType) and not _library(v):
+                found[name] = self.function("constexpr_function", v, v)
+            else:
+                found[name] = self.value(v, names)
         return found
 
     def place(self, fn, of):
@@ -192,7 +196,7 @@ class Surroundings:
                         if p.default is not inspect.Parameter.empty}
             if defaults:
                 entry["defaults"] = defaults
-            entry["names"], self.depth = self.free_names(fn, names), depth
+            entry["names"], self.depth = self.free_names(fn, names, kind == "jit"), depth
         said["function"] = self.numbers[id(fn)]
         return said
 

@@ -716,6 +716,13 @@ class Processes(unittest.TestCase):
                 def negative(x):
                     return -x
 
+                def plain(n):
+                    return n.value if isinstance(n, tl.constexpr) else n
+
+                @tl.constexpr
+                def halved(n):
+                    return plain(n) // 2
+
                 @triton.constexpr_function
                 def twice(n):
                     return 2 * n
@@ -736,6 +743,7 @@ class Processes(unittest.TestCase):
                 if os.environ["THE_MODE"] == "MUL":
                     @triton.jit
                     def chosen(x_ptr, BLOCK: tl.constexpr):
+                        tl.static_assert(ops.halved(BLOCK) == 8)
                         i = tl.arange(0, BLOCK)
                         x = tl.load(x_ptr + i)
                         if MODE.value == 2:
