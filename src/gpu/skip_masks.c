@@ -175,6 +175,7 @@ static void skip_select(Func *f, Op *select) {
   Value *out = build_select(&no, mask_again(&no, select, select->in[0]), select->in[1], select->in[2]);
   build_yield(&no, 1, &out);
   branch->out[0]->name = select->out[0]->name;
+  branch->out[0]->axis = select->out[0]->axis;
   value_replace(select->out[0], branch->out[0]);
   op_remove(select);
 }

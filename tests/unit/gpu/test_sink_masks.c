@@ -181,6 +181,28 @@ static void bounds_of_branches(void **state) {
   }
 }
 
+/* What a branch gives may be the mask of a store: it is known about it what was known of the choice. */
+static void masks_of_branches(void **state) {
+  enum { K = 5, COUNT = 1024 };
+  static const char text_of_masks[] = HEAD "@triton.jit\ndef k(out_ptr, K, n):\n"
+                                           "    i = tl.arange(0, 1024)\n"
+                                           "    for k in range(0, K):\n"
+                                           "        at = k * 1024 + i\n"
+                                           "        m = tl.where(at < n, (i & 1) == 0, (i & 3) == 0)\n"
+                                           "        tl.store(out_ptr + at, i.to(tl.float32) + 1, mask=m)\n";
+  DotCase c = dot_case(text_of_masks, "sm_90a", 1, 3);
+  int n = 2 * COUNT + 100;
+  DotArg *out = dot_array(&c, DT_F32, K * COUNT);
+  dot_int(&c, K), dot_int(&c, n);
+  for (int i = 0; i < K * COUNT; i++) dot_store(out, i, -1);
+  dot_run(&c, "masks");
+  for (int at = 0; at < K * COUNT; at++) {
+    int i = at % COUNT;
+    assert_true(out->values[at] == (i & (at < n ? 1 : 3) ? -1 : i + 1));
+  }
+  dot_free(&c);
+}
+
 /* A branch has the whole tile in registers: not where that is half of what a thread may have. */
 static void tiles_too_large_for_a_branch(void **state) {
   static const struct {
@@ -238,8 +260,9 @@ static void sums_that_leave_no_room(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sums_that_leave_no_room), cmocka_unit_test(masks_behind_products),
-                                     cmocka_unit_test(scales_behind_maxima), cmocka_unit_test(bounds_of_branches),
-                                     cmocka_unit_test(tiles_too_large_for_a_branch)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sums_that_leave_no_room), cmocka_unit_test(masks_behind_products),
+      cmocka_unit_test(scales_behind_maxima),    cmocka_unit_test(bounds_of_branches),
+      cmocka_unit_test(masks_of_branches),       cmocka_unit_test(tiles_too_large_for_a_branch)};
   return cmocka_run_group_tests_name("late", tests, NULL, NULL);
 }
