@@ -304,6 +304,16 @@ static LaneValue *fold_setp_of_sums(LaneBuilder *b, const LaneOp *p, LaneValue *
   return lane_pred(b, compare((CmpPred)p->pred, xo, yo));
 }
 
+/* What x is at least: the constant that is added to a number of no sign, where the sum has none. */
+static uint64_t least_of_sum(LaneKind k, LaneValue *x) {
+  bool wide = lane_kind_info[k].type == LT_B64;
+  uint64_t limit = wide ? INT64_MAX : INT32_MAX;
+  int64_t offset;
+  LaneValue *base = split(wide ? LK_S64 : LK_S32, x, &offset);
+  uint64_t may = ~lane_zero_bits(base) & lane_type_mask(lane_kind_info[k].type);
+  return offset > 0 && may <= limit && (uint64_t)offset <= limit - may ? (uint64_t)offset : 0;
+}
+
 static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y, bool has_c, uint64_t c) {
   static const CmpPred swapped[] = {
       [CMP_EQ] = CMP_EQ, [CMP_NE] = CMP_NE, [CMP_LT] = CMP_GT, [CMP_LE] = CMP_GE, [CMP_GT] = CMP_LT, [CMP_GE] = CMP_LE};
@@ -343,23 +353,24 @@ static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneV
     if (c & lane_zero_bits(x)) return lane_pred(b, p->pred == CMP_NE);
     return NULL;
   }
-  /* What the zeros of x allow: 0 <= x <= most. */
+  /* What the zeros of x allow: least <= x <= most. */
   uint64_t most = ~lane_zero_bits(x) & lane_type_mask(lane_kind_info[k].type), top = wide ? 1ull << 63 : 1ull << 31;
+  uint64_t least = least_of_sum(k, x);
   if (lane_kind_is_signed(k)) {
     if (most & top) return NULL;
-    int64_t v = as_int(k, c), high = (int64_t)most;
+    int64_t v = as_int(k, c), high = (int64_t)most, low = (int64_t)least;
     switch (p->pred) {
-      case CMP_LT: return v > high ? lane_pred(b, true) : v <= 0 ? lane_pred(b, false) : NULL;
-      case CMP_LE: return v >= high ? lane_pred(b, true) : v < 0 ? lane_pred(b, false) : NULL;
-      case CMP_GT: return v >= high ? lane_pred(b, false) : v < 0 ? lane_pred(b, true) : NULL;
-      default: return v > high ? lane_pred(b, false) : v <= 0 ? lane_pred(b, true) : NULL;
+      case CMP_LT: return v > high ? lane_pred(b, true) : v <= low ? lane_pred(b, false) : NULL;
+      case CMP_LE: return v >= high ? lane_pred(b, true) : v < low ? lane_pred(b, false) : NULL;
+      case CMP_GT: return v >= high ? lane_pred(b, false) : v < low ? lane_pred(b, true) : NULL;
+      default: return v > high ? lane_pred(b, false) : v <= low ? lane_pred(b, true) : NULL;
     }
   }
   switch (p->pred) {
-    case CMP_LT: return c > most ? lane_pred(b, true) : c == 0 ? lane_pred(b, false) : NULL;
-    case CMP_LE: return c >= most ? lane_pred(b, true) : NULL;
-    case CMP_GT: return c >= most ? lane_pred(b, false) : NULL;
-    default: return c > most ? lane_pred(b, false) : c == 0 ? lane_pred(b, true) : NULL;
+    case CMP_LT: return c > most ? lane_pred(b, true) : c <= least ? lane_pred(b, false) : NULL;
+    case CMP_LE: return c >= most ? lane_pred(b, true) : c < least ? lane_pred(b, false) : NULL;
+    case CMP_GT: return c >= most ? lane_pred(b, false) : c < least ? lane_pred(b, true) : NULL;
+    default: return c > most ? lane_pred(b, false) : c <= least ? lane_pred(b, true) : NULL;
   }
 }
 

@@ -239,6 +239,28 @@ static void compares_sums_of_one_base(void **state) {
   finish(k);
 }
 
+/* A program's number has no sign: four times it and one is no less than one. */
+static void compares_with_the_least(void **state) {
+  Kit kit, *k = &kit;
+  start(k);
+  LaneBuilder *b = k->b;
+  LaneValue *program = lane_cvt(b, LK_U32, LK_U64, ROUND_DEFAULT, lane_special(b, SP_CTAID_X));
+  LaneValue *first = lane_2(b, LANE_SHL, LK_B64, program, i32(k, 2)), *three = lane_i64(b, 3);
+  LaneValue *last = lane_2(b, LANE_ADD, LK_S64, first, three);
+  static const LaneKind kinds[] = {LK_S64, LK_U64};
+  for (int i = 0; i < 2; i++) {
+    is_const(lane_setp(b, CMP_LT, kinds[i], last, three), 0);
+    is_const(lane_setp(b, CMP_GE, kinds[i], last, three), 1);
+    is_const(lane_setp(b, CMP_LE, kinds[i], last, lane_i64(b, 2)), 0);
+    is_const(lane_setp(b, CMP_GT, kinds[i], last, lane_i64(b, 2)), 1);
+    assert_false(lane_is_const(lane_setp(b, CMP_LT, kinds[i], last, lane_i64(b, 4)), NULL));
+    assert_false(lane_is_const(lane_setp(b, CMP_LE, kinds[i], last, three), NULL));
+  }
+  LaneValue *narrow = lane_2(b, LANE_SHL, LK_B32, lane_special(b, SP_CTAID_X), i32(k, 2)); /* may have a sign */
+  assert_false(lane_is_const(lane_setp(b, CMP_LT, LK_S32, add(k, narrow, i32(k, 3)), i32(k, 3)), NULL));
+  finish(k);
+}
+
 /* x > y or x == y */
 static void joins_comparisons(void **state) {
   Kit kit, *k = &kit;
@@ -864,6 +886,7 @@ int main(void) {
       cmocka_unit_test(sees_disjoint_bits),
       cmocka_unit_test(sees_multiples_of_steps),
       cmocka_unit_test(compares_sums_of_one_base),
+      cmocka_unit_test(compares_with_the_least),
       cmocka_unit_test(joins_comparisons),
       cmocka_unit_test(folds_constants),
       cmocka_unit_test(folds_identities),
