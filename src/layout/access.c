@@ -79,6 +79,7 @@ static Step step_of(const Value *ptr, uint32_t vector) {
       else if (at < power_in(ptr->axis->constant[d])) continue;
       else if (at < power_in(ptr->axis->contiguous[d]) || ptr->axis->mostly[d] == MOSTLY_NEXT)
         s.bytes += at * pointee_bytes(t);
+      else if (ptr->axis->mostly[d] == MOSTLY_NEAR) s.bytes += 2 * at * pointee_bytes(t);
       else if (ptr->axis->mostly[d] != MOSTLY_EQUAL) s.far = true;
     }
   }
@@ -131,7 +132,8 @@ double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is
 
 enum { MOSTLY_RUN = 4 }; /* elements */
 
-/* Dims from the one with the longest runs; those without any from the last. What mostly runs counts as a short one. */
+/* Dims from the one with the longest runs; those without any from the last. What mostly runs counts as a short one,
+ * what mostly goes by a few elements as a shorter one. */
 static void order_dims(const Value *ptr, int *order) {
   const Type *t = ptr->type;
   int64_t run[MAX_RANK];
@@ -139,6 +141,7 @@ static void order_dims(const Value *ptr, int *order) {
     int d = t->rank - 1 - i, at = i;
     run[d] = ptr->axis ? power_in(ptr->axis->contiguous[d]) : 1;
     if (run[d] < MOSTLY_RUN && ptr->axis && ptr->axis->mostly[d] == MOSTLY_NEXT) run[d] = MOSTLY_RUN;
+    if (run[d] < 2 && ptr->axis && ptr->axis->mostly[d] == MOSTLY_NEAR) run[d] = 2;
     for (; at > 0 && run[order[at - 1]] < run[d]; at--) order[at] = order[at - 1];
     order[at] = d;
   }

@@ -121,7 +121,7 @@ static AxisInfo of_sum(const Op *op, const AxisInfo *x, const AxisInfo *y, int64
     f.divisible[d] = least(starts(t, x, d, c), times(starts(ty, y, d, c), power_in(scale)));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
     int by = y->mostly[d];
-    f.mostly[d] = (uint8_t)(op->code == OP_SUB && by == MOSTLY_NEXT ? MOSTLY_FAR : mostly_sum(x->mostly[d], by));
+    f.mostly[d] = (uint8_t)(op->code == OP_SUB && by != MOSTLY_EQUAL ? MOSTLY_FAR : mostly_sum(x->mostly[d], by));
   }
   if (op->code != OP_SUB) at_least(&f, both_grown(t, x, y));
   return f;
@@ -135,6 +135,14 @@ static AxisInfo of_product(const Type *t, const AxisInfo *x, const AxisInfo *y) 
     if (equal_mostly(x, y, d)) f.mostly[d] = MOSTLY_EQUAL;
   }
   at_least(&f, both_grown(t, x, y));
+  return f;
+}
+
+/* x times a constant: what goes by one element goes by a few. */
+static AxisInfo of_multiple(const Type *t, const AxisInfo *x, const AxisInfo *y, int64_t factor) {
+  AxisInfo f = of_product(t, x, y);
+  for (int d = 0; d < rank_of(t); d++)
+    if (x->mostly[d] == MOSTLY_NEXT && factor >= 2 && factor <= 4) f.mostly[d] = MOSTLY_NEAR;
   return f;
 }
 
@@ -266,7 +274,9 @@ static AxisInfo of_elementwise(const Op *op) {
     case OP_ADD:
     case OP_SUB: return of_sum(op, &x, &y, 1);
     case OP_ADDPTR: return of_sum(op, &x, &y, unit_of(t));
-    case OP_MUL: return of_product(t, &x, &y);
+    case OP_MUL:
+      if (known) return of_multiple(t, &x, &y, c);
+      return value_is_const(op->in[0], &c) ? of_multiple(t, &y, &x, c) : of_product(t, &x, &y);
     case OP_DIV: return of_quotient(t, &x, &y, false, known ? &c : NULL);
     case OP_REM: return of_remainder(t, &x, &y, false, known ? &c : NULL);
     case OP_SHL:
@@ -275,7 +285,7 @@ static AxisInfo of_elementwise(const Op *op) {
       c = (int64_t)1 << c;
       power = of_const(t, c);
       power.non_negative = SIGN_INDEX;
-      return op->code == OP_SHL ? of_product(t, &x, &power) : of_quotient(t, &x, &power, true, &c);
+      return op->code == OP_SHL ? of_multiple(t, &x, &power, c) : of_quotient(t, &x, &power, true, &c);
     case OP_AND:
       if (known && c > 0 && c < INT64_MAX && (c & (c + 1)) == 0) { /* a mask of low bits: % 2^n, flooring */
         c++;

@@ -279,6 +279,8 @@ static void sectors_are_counted(void **state) {
   assert_true(access_sectors(&ptr, layout_make(cx, &l), 1) == 8.0);
   info.mostly[1] = MOSTLY_NEXT;
   assert_true(access_sectors(&ptr, layout_make(cx, &l), 1) == 1.0);
+  info.mostly[1] = MOSTLY_NEAR; /* every second one */
+  assert_true(access_sectors(&ptr, layout_make(cx, &l), 1) == 2.0);
   context_destroy(cx);
 }
 
@@ -492,6 +494,35 @@ static void small_tensors_use_all_threads(void **state) {
   kit_free(&k);
 }
 
+/* Every second pixel of an image, channels far apart: lanes go from pixel to pixel. */
+static void lanes_go_by_a_few_elements(void **state) {
+  static const struct {
+    const char *step;
+    int dim;
+  } cases[] = {{"add %i, %c1", 0}, {"mul %i, %c2", 0}, {"mul %c2, %i", 0}, {"mul %i, %c4", 0},
+               {"shl %i, %c1", 0}, {"mul %i, %c8", 1}, {"shl %i, %c4", 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char k_text[1400];
+    snprintf(k_text, sizeof k_text,
+             "kernel @k(%%p: *f32, %%n: i32) {\n  %%i = arange {start=0, end=64} : i32[64]\n"
+             "  %%c1 = const {value=1} : i32[64]\n  %%c2 = const {value=2} : i32[64]\n"
+             "  %%c4 = const {value=4} : i32[64]\n  %%c8 = const {value=8} : i32[64]\n"
+             "  %%s = %s : i32[64]\n  %%r = expand_dims %%s {axis=1} : i32[64,1]\n"
+             "  %%rows = broadcast %%r : i32[64,64]\n  %%ns = splat %%n : i32[64]\n"
+             "  %%far = mul %%i, %%ns : i32[64]\n  %%f = expand_dims %%far {axis=0} : i32[1,64]\n"
+             "  %%columns = broadcast %%f : i32[64,64]\n  %%at = add %%rows, %%columns : i32[64,64]\n"
+             "  %%ps = splat %%p : *f32[64,64]\n  %%a = addptr %%ps, %%at : *f32[64,64]\n"
+             "  %%x = load %%a : f32[64,64]\n  %%y = add %%x, %%x : f32[64,64]\n  store %%a, %%y\n}\n",
+             cases[i].step);
+    Kit k = lay_out_well(k_text, 4);
+    const Value *x = find_op(k.f, OP_LOAD, 0)->out[0];
+    uint32_t first = x->layout->basis[x->layout->reg_bits];
+    int dim = first >> layout_dim_shift(x->type, 0) ? 0 : 1;
+    if (dim != cases[i].dim) fail_msg("case %zu: lanes go along dim %d", i, dim);
+    kit_free(&k);
+  }
+}
+
 /* ---- wrong input, wrong layouts ---------------------------------------------------------------------------------- */
 
 static void bad_sizes_are_refused(void **state) {
@@ -565,6 +596,7 @@ int main(void) {
       cmocka_unit_test(copies_are_made_once),
       cmocka_unit_test(mixed_widths),
       cmocka_unit_test(small_tensors_use_all_threads),
+      cmocka_unit_test(lanes_go_by_a_few_elements),
       cmocka_unit_test(bad_sizes_are_refused),
       cmocka_unit_test(wrong_layouts_are_found),
   };
