@@ -162,6 +162,7 @@ static AxisInfo of_quotient(const Type *t, const AxisInfo *x, const AxisInfo *y,
       f.constant[d] = most(f.constant[d], g);
     }
     if (x->mostly[d] != MOSTLY_FAR && cuts_seldom(y, d, divisor)) f.mostly[d] = MOSTLY_EQUAL;
+    else if (divisor && *divisor > 0) f.mostly[d] = x->mostly[d]; /* by one or not at all */
     int64_t all = starts(t, x, d, 1);
     if (divisor && *divisor > 0 && (*divisor & (*divisor - 1)) == 0 && all >= *divisor) f.divisible[d] = all / *divisor;
   }
