@@ -11,7 +11,7 @@
  * hold exactly (integers and floats of 8 bits) becomes f16 or bf16. Other precisions stay: they promise sums whose
  * errors do not grow.
  */
-#include "gpu/loop.h"
+#include "gpu/gpu.h"
 
 enum { DEPTH = 6 }; /* of transposes and masks */
 
@@ -19,7 +19,7 @@ enum { DEPTH = 6 }; /* of transposes and masks */
 static bool is_narrow(const Value *v, Dtype as, bool *narrow, int depth) {
   stack_guard();
   const Op *op = v->def;
-  if (loop_is_zero(v)) return true;
+  if (value_is_zero(v)) return true;
   if (!op || !depth--) return false;
   if (op->code == OP_TRANS) return is_narrow(op->in[0], as, narrow, depth);
   if (op->code == OP_SELECT) return is_narrow(op->in[1], as, narrow, depth) && is_narrow(op->in[2], as, narrow, depth);
@@ -32,7 +32,7 @@ static bool is_narrow(const Value *v, Dtype as, bool *narrow, int depth) {
 static Value *made_narrow(Builder *b, Value *v, Dtype as) {
   stack_guard();
   Op *op = v->def;
-  if (loop_is_zero(v)) return build_float(b, type_with_dtype(b->func->cx, v->type, as), 0);
+  if (value_is_zero(v)) return build_float(b, type_with_dtype(b->func->cx, v->type, as), 0);
   if (op->code == OP_TRANS) return build_trans(b, made_narrow(b, op->in[0], as), op->dims);
   if (op->code == OP_CONVERT) return build_convert(b, op->in[0], as);
   Value *x = made_narrow(b, op->in[1], as), *y = made_narrow(b, op->in[2], as);

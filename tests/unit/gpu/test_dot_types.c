@@ -75,7 +75,7 @@ static void check(const Types *t, const char *target, int warps, int k, bool a_a
              (dtype_bits(t->in) == 16 || (a_along && b_along));
   if ((n.wgmma > 0) != warpgroups || (n.tmem > 0) != tmem || (n.mma > 0) == (warpgroups || tmem))
     fail_msg("%s: %d products of warpgroups, %d to tensor memory, %d of warps", what, n.wgmma, n.tmem, n.mma);
-  bool copied = !widened && (!small || a_along || b_along);
+  bool copied = !widened && (!small || a_along || b_along || warpgroups); /* threads copy what they turn */
   if ((n.copies[0] > 0) != copied) fail_msg("%s: %d copies", what, n.copies[0]);
   dot_free(&c);
 }
