@@ -39,7 +39,7 @@ CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
 # What tensor programs know of PyTorch; classes come after those that they are made of.
 LIBRARY  = $(patsubst %,src/graph/read/library/%.py,torch module activation attention complex convolution fft foreign index linalg loss norm optim \
-  pool product recurrent reduce scan shape)
+  pool product recurrent reduce scan shape lazy)
 EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/library.inc $(BUILD)/gen/grad.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/span.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/triton_helper.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
 
 .PHONY: .FORCE all lib rt manuals unit test gpu-tests demo bench clean help shared examples python install uninstall lint format sanitize compile_commands.json

@@ -8,12 +8,12 @@ static const char *const python_names[] = {
     "len",     "range",  "int",      "float",    "bool",       "str",  "tuple",     "list",       "dict",    "abs",
     "min",     "max",    "sum",      "any",      "all",        "zip",  "enumerate", "isinstance", "hasattr", "getattr",
     "setattr", "print",  "reversed", "sorted",   "round",      "type", "slice",     "object",     "divmod",  "complex",
-    "map",     "filter", "set",      "callable", "issubclass", "math", "torch",     "prim",       NULL};
+    "map",     "filter", "set",      "callable", "issubclass", "iter", "next",      "pow",        NULL};
 
 Object *builtin_name(Reader *r, const char *name) {
+  if (!strcmp(name, "math") || !strcmp(name, "torch") || !strcmp(name, "prim")) return object_path(r, name);
   for (int i = 0; python_names[i]; i++)
-    if (!strcmp(python_names[i], name))
-      return object_path(r, i < 35 ? arena_printf(r->cx->arena, "python.%s", name) : name);
+    if (!strcmp(python_names[i], name)) return object_path(r, arena_printf(r->cx->arena, "python.%s", name));
   return NULL;
 }
 
@@ -55,14 +55,15 @@ Object *library_function(Reader *r, const char *path) {
   Arena *a = r->cx->arena;
   if (!strncmp(path, "torch.ops.", 10)) {
     const char *name = strchr(path + 10, '.'), *overload = name ? strchr(name + 1, '.') : NULL;
-    if (!overload) return NULL;
-    const char *plain = arena_strndup(a, name + 1, (size_t)(overload - name - 1));
+    if (!name) return NULL;
+    const char *plain = overload ? arena_strndup(a, name + 1, (size_t)(overload - name - 1)) : name + 1;
     const char *const aten[] = {"aten_", "", NULL}, *const prims[] = {"prims_", "", NULL};
     const char *const *prefixes = !strncmp(path + 10, "aten.", 5) ? aten : prims;
-    Object *f = strcmp(overload, ".default")
+    Object *f = overload && strcmp(overload, ".default")
                     ? library_named(r, arena_printf(a, "%s%s_%s", *prefixes, plain, overload + 1))
                     : NULL;
-    return f ? f : first_of(r, prefixes, plain);
+    if (!f) f = first_of(r, prefixes, plain);
+    return f || strncmp(plain, "special_", 8) ? f : library_named(r, plain + 8);
   }
   static const struct {
     const char *prefix;
@@ -73,6 +74,7 @@ Object *library_function(Reader *r, const char *path) {
                 {"torch.nn.utils.", {"utils_", NULL}},
                 {"torch.nn.", {"nn_", "", NULL}},
                 {"torch.special.", {"", NULL}},
+                {"torch.Tensor.", {"tensor_", "", NULL}},
                 {"torch.linalg.", {"linalg_", NULL}},
                 {"torch.fft.", {"fft_", NULL}},
                 {"torch.optim.", {"optim_", NULL}},
@@ -216,14 +218,10 @@ static Object *to_float(Reader *r, const Args *a) {
   return object_float(r, object_double(x));
 }
 
-static bool attribute_there(Reader *r, Object *x, const char *name) {
-  if (x->kind == O_OBJECT)
-    return map_get(x->object.fields, intern_z(r->cx, name)) || class_find(x->object.cls, name) != NULL;
-  if (x->kind == O_PATH) { /* hasattr(F, "scaled_dot_product_attention") */
-    const char *path = arena_printf(r->cx->arena, "%s.%s", x->s, name);
-    return path_value(r, path) || library_function(r, path);
-  }
-  return (x->kind == O_TENSOR || x->kind == O_COMPLEX) && library_named(r, name);
+static bool attribute_there(Reader *r, Span at, Object *x, const char *name) {
+  if (x->kind != O_PATH) return find_attribute(r, at, x, intern_z(r->cx, name)) != NULL;
+  const char *path = arena_printf(r->cx->arena, "%s.%s", x->s, name); /* hasattr(F, "scaled_dot_product_attention") */
+  return path_value(r, path) || library_function(r, path);
 }
 
 static Object *first(Reader *r, const Args *a) { return a->n ? a->at[0] : r->none; }
@@ -247,6 +245,28 @@ static Object *sequence(Reader *r, const Args *a, ObjectKind kind) {
 
 static Object *to_tuple(Reader *r, const Args *a) { return sequence(r, a, O_TUPLE); }
 static Object *to_list(Reader *r, const Args *a) { return sequence(r, a, O_LIST); }
+
+static Object *to_iterator(Reader *r, const Args *a) { return sequence(r, a, O_LIST); }
+
+/* The first of what an iterator has left, which next() takes from it; all that yields is a list here. */
+static Object *next(Reader *r, const Args *a) {
+  Object *x = a->at[0];
+  if (x->kind != O_LIST) read_fail(r, a->span, "next of %s", object_describe(r, x));
+  if (!x->list.n && a->n > 1) return a->at[1];
+  if (!x->list.n) read_fail(r, a->span, "next of an iterator that has nothing left");
+  Object *first = x->list.at[0];
+  x->list.n--;
+  for (int i = 0; i < x->list.n; i++) x->list.at[i] = x->list.at[i + 1];
+  return first;
+}
+
+static Object *div_mod(Reader *r, const Args *a) {
+  Object *pair[] = {op_binary(r, a->span, PYOP_FLOOR_DIV, a->at[0], a->at[1]),
+                    op_binary(r, a->span, PYOP_MOD, a->at[0], a->at[1])};
+  return object_list(r, O_TUPLE, 2, pair);
+}
+
+static Object *power(Reader *r, const Args *a) { return op_binary(r, a->span, PYOP_POW, a->at[0], a->at[1]); }
 
 static Object *to_dict(Reader *r, const Args *a) {
   Object *out = object_new(r, O_DICT);
@@ -301,12 +321,13 @@ static Object *enumerate(Reader *r, const Args *a) {
 static Object *is_instance(Reader *r, const Args *a) { return object_bool(r, is_a(r, a->span, a->at[0], a->at[1])); }
 
 static Object *has_attribute(Reader *r, const Args *a) {
-  return object_bool(r, attribute_there(r, a->at[0], object_text(r, a->at[1])));
+  return object_bool(r, attribute_there(r, a->span, a->at[0], object_text(r, a->at[1])));
 }
 
 static Object *get_attribute(Reader *r, const Args *a) {
   const char *name = intern_z(r->cx, object_text(r, a->at[1]));
-  return a->n < 3 || attribute_there(r, a->at[0], name) ? eval_attribute(r, a->span, a->at[0], name) : a->at[2];
+  return a->n < 3 || attribute_there(r, a->span, a->at[0], name) ? eval_attribute(r, a->span, a->at[0], name)
+                                                                 : a->at[2];
 }
 
 static Object *set_attribute(Reader *r, const Args *a) {
@@ -448,6 +469,10 @@ static const struct Function {
     {"set", to_set, 0, 1},
     {"callable", is_callable, 1, 1},
     {"issubclass", is_subclass, 2, 2},
+    {"iter", to_iterator, 1, 1},
+    {"next", next, 1, 2},
+    {"divmod", div_mod, 2, 2},
+    {"pow", power, 2, 2},
     {"type", type_of, 1, 1},
     {"slice", slice, 0, ANY},
 };
@@ -532,6 +557,45 @@ static Object *without_underscore(Reader *r, const char *path) {
   return library_function(r, arena_printf(r->cx->arena, "%.*s%s", (int)(dot - path - 1), path, dot));
 }
 
+/* What out= names gets the result, or each of several; an empty tensor becomes it. */
+static void fill_out(Reader *r, Span at, const char *path, Object *out, Object *result) {
+  stack_guard();
+  bool several = result->kind == O_TUPLE || result->kind == O_LIST;
+  if (several && (out->kind == O_TUPLE || out->kind == O_LIST) && out->list.n == result->list.n) {
+    for (int i = 0; i < out->list.n; i++) fill_out(r, at, path, out->list.at[i], result->list.at[i]);
+    return;
+  }
+  bool is_complex = complex_is_tensor(out);
+  if (several || (out->kind != O_TENSOR && !is_complex))
+    read_fail(r, at, "%s: out=%s for %s", path, object_describe(r, out), object_describe(r, result));
+  Tensor *old = is_complex ? NULL : use_tensor(r, at, out);
+  if (old && old->op != GRAPH_INPUT && graph_is_empty(r->g, old) && result->kind == O_TENSOR)
+    out->tensor = graph_convert(r->g, use_tensor(r, at, result), old->dtype);
+  else if (old && result->kind == O_TENSOR && !graph_same_shape(old, use_tensor(r, at, result)))
+    read_fail(r, at, "%s: out= has another shape than the result", path);
+  else write_result(r, at, out, "out=", result);
+}
+
+/* A function of PyTorch's, with out= or without. */
+static Object *library_call(Reader *r, const char *path, Object *f, const Args *a) {
+  int k = 0;
+  while (k < a->kw_n && strcmp(a->names[k], "out")) k++;
+  if (k == a->kw_n || f->kind != O_FUNCTION) return call(r, f, a);
+  Args b = *a;
+  b.names = NEW_N(r->cx->arena, const char *, b.kw_n);
+  b.values = NEW_N(r->cx->arena, Object *, b.kw_n);
+  b.kw_n = 0;
+  for (int i = 0; i < a->kw_n; i++) {
+    if (i == k) continue;
+    b.names[b.kw_n] = a->names[i];
+    b.values[b.kw_n++] = a->values[i];
+  }
+  Object *result = call(r, f, &b);
+  if (a->values[k]->kind == O_NONE) return result;
+  fill_out(r, a->span, path, a->values[k], result);
+  return a->values[k];
+}
+
 Object *path_call(Reader *r, const char *path, const Args *a) {
   if (!strncmp(path, "python.", 7)) return python_call(r, path + 7, a);
   if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a, false);
@@ -547,7 +611,7 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
       if (f) return call(r, f, a);
     }
   Object *f = library_function(r, path);
-  if (f) return call(r, f, a);
+  if (f) return library_call(r, path, f, a);
   f = without_underscore(r, path);
   if (f && a->n && (a->at[0]->kind == O_TENSOR || complex_is_tensor(a->at[0]))) {
     write_result(r, a->span, a->at[0], strrchr(path, '.') + 1, call(r, f, a));

@@ -60,7 +60,7 @@ static bool name_is_word(const char *words, int i, const char *name) {
   return n == strlen(name) && !memcmp(words, name, n);
 }
 
-Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
+Object *find_attribute(Reader *r, Span at, Object *x, const char *name) {
   Object *v = NULL;
   switch (x->kind) {
     case O_PATH: {
@@ -106,6 +106,15 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
         if (name_is_word(x->list.names, i, name)) return x->list.at[i];
       if (has_method(x, name)) return bind(r, x, NULL, name);
       break;
+    case O_DTYPE:
+      if (!strcmp(name, "is_complex")) return object_bool(r, x->is_complex);
+      if (!strcmp(name, "is_floating_point")) return object_bool(r, !x->is_complex && dtype_is_float(x->dtype));
+      if (!strcmp(name, "itemsize")) return object_int(r, dtype_bytes(x->dtype) * (x->is_complex ? 2 : 1));
+      break;
+    case O_STR: /* a device is its name, "cuda:0" */
+      if (!strcmp(name, "type")) return object_str(r, arena_strndup(r->cx->arena, x->s, strcspn(x->s, ":")));
+      if (has_method(x, name)) return bind(r, x, NULL, name);
+      break;
     case O_CLASS:
       v = class_find(x, name);
       if (v) return member(r, at, x, x, v, name);
@@ -117,6 +126,12 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
     default:
       if (has_method(x, name)) return bind(r, x, NULL, name);
   }
+  return NULL;
+}
+
+Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
+  Object *v = find_attribute(r, at, x, name);
+  if (v) return v;
   read_fail(r, at, "%s has no attribute '%s'", object_describe(r, x), name);
 }
 

@@ -348,10 +348,41 @@ static int named(const Scope *sc, const Node *a, int total, const char *keyword)
   for (int i = 0; i < total; i++)
     if (!strcmp(parameter(a, i)->arg.arg, keyword)) return i;
   int place = !strcmp(keyword, "input") ? 0 : !strcmp(keyword, "other") ? 1 : -1;
-  if (place < 0 || !sc->is_library || a->arguments.vararg) return -1;
+  if (place < 0 || !sc->is_library) return -1;
   for (int i = 0; i < total; i++)
     if (!strcmp(parameter(a, i)->arg.arg, place ? "y" : "x")) return i;
-  return place < total ? place : -1;
+  return place < total && !a->arguments.vararg ? place : -1;
+}
+
+/* Of a keyword that library/ takes as one of **placed, which say where a tensor lies and not what it is. */
+static bool places(const char *keyword) {
+  static const char *const words[] = {"device",    "layout", "pin_memory",   "memory_format", "requires_grad",
+                                      "generator", "names",  "non_blocking", "copy",          NULL};
+  for (int i = 0; words[i]; i++)
+    if (!strcmp(words[i], keyword)) return true;
+  return false;
+}
+
+/* Arguments that are left for *args and **kwargs. In library/, as in PyTorch, the first may come by its name. */
+static void bind_rest(Reader *r, Node *def, Scope *sc, const Args *call, int positional, const bool *used) {
+  Node *a = def->kind == NODE_LAMBDA ? def->Lambda.args : def->FunctionDef.args;
+  const char *star = a->arguments.vararg ? a->arguments.vararg->arg.arg : NULL;
+  const char *stars = a->arguments.kwarg ? a->arguments.kwarg->arg.arg : NULL;
+  if (call->n > positional && !star)
+    read_fail(r, call->span, "%s takes %d arguments, and not %d", function_name(def), positional, call->n);
+  Object *items = object_list(r, O_TUPLE, call->n > positional ? call->n - positional : 0, call->at + positional);
+  Object *rest = stars ? object_new(r, O_DICT) : NULL;
+  bool is_placed = sc->is_library && stars && !strcmp(stars, "placed");
+  for (int k = 0; k < call->kw_n; k++) {
+    const char *name = call->names[k];
+    if (used[k]) continue;
+    if (sc->is_library && star && !strcmp(name, star) && !items->list.n) object_append(r, items, call->values[k]);
+    else if (!rest || (is_placed && !places(name)))
+      read_fail(r, call->span, "%s has no parameter '%s'", function_name(def), name);
+    else dict_put(r, rest, object_str(r, name), call->values[k]);
+  }
+  if (star) map_put(sc->names, star, items);
+  if (rest) map_put(sc->names, stars, rest);
 }
 
 static void bind(Reader *r, Node *def, Scope *sc, Scope *outside, const Args *call) {
@@ -377,18 +408,7 @@ static void bind(Reader *r, Node *def, Scope *sc, Scope *outside, const Args *ca
     }
     map_put(sc->names, p->arg.arg, v);
   }
-  if (call->n > positional && !a->arguments.vararg)
-    read_fail(r, call->span, "%s takes %d arguments, and not %d", function_name(def), positional, call->n);
-  if (a->arguments.vararg)
-    map_put(sc->names, a->arguments.vararg->arg.arg,
-            object_list(r, O_TUPLE, call->n > positional ? call->n - positional : 0, call->at + positional));
-  Object *rest = a->arguments.kwarg ? object_new(r, O_DICT) : NULL;
-  if (rest) map_put(sc->names, a->arguments.kwarg->arg.arg, rest);
-  for (int k = 0; k < call->kw_n; k++) {
-    if (used[k]) continue;
-    if (!rest) read_fail(r, call->span, "%s has no parameter '%s'", function_name(def), call->names[k]);
-    dict_put(r, rest, object_str(r, call->names[k]), call->values[k]);
-  }
+  bind_rest(r, def, sc, call, positional, used);
 }
 
 static Object *call_function(Reader *r, Object *f, const Args *a) {
@@ -513,7 +533,11 @@ Object *call(Reader *r, Object *f, const Args *a) {
       return method_call(r, f->method.self, f->method.name, a);
     case O_CLASS: return construct(r, f, a);
     case O_OBJECT: {
+      if (map_get(f->object.fields, intern_z(r->cx, "_before")))
+        return call_method(r, f, library_named(r, "hooked"), a);
       Object *forward = class_find(f->object.cls, "__call__");
+      Object *own = forward ? NULL : map_get(f->object.fields, intern_z(r->cx, "forward"));
+      if (own) return call(r, own, a); /* model.forward = f */
       if (!forward) forward = class_find(f->object.cls, "forward");
       if (forward) return call_method(r, f, forward, a);
       break;

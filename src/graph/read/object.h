@@ -117,6 +117,7 @@ typedef struct Reader {
   bool no_grad;         /* results are detached */
   int constructing;     /* __init__ of so many objects: what it writes into parameters, the caller's values replace */
   bool sweeping;        /* rules of gradients run */
+  bool is_read;         /* the program, and what it returns */
 } Reader;
 
 /* object.c */
@@ -160,6 +161,7 @@ Object *op_subscript_view(Reader *r, Span at, Tensor *x, Object *index, Object *
 Tensor *op_point(Reader *r, Span at, PointOp op, int n, Object *const *in);
 Dtype op_result_type(Reader *r, Span at, int n, Object *const *in);
 Tensor *op_tensor(Reader *r, Span at, Object *x, Dtype t); /* a number becomes a tensor of no dims */
+Tensor *op_long(Reader *r, const Object *x, Dtype t);
 void op_broadcast(Reader *r, Span at, int n, Tensor **in);
 
 /* autograd.c */
@@ -185,6 +187,7 @@ Tensor *tensor_unwritable(Reader *r, Tensor *x); /* a copy of x; to write it is 
 
 /* eval.c */
 Object *eval(Reader *r, Scope *sc, Node *n);
+Object *find_attribute(Reader *r, Span at, Object *x, const char *name); /* or NULL */
 Object *eval_attribute(Reader *r, Span at, Object *x, const char *name);
 Object *name_find(Scope *sc, const char *name);
 

@@ -44,10 +44,18 @@ Dtype op_result_type(Reader *r, Span at, int n, Object *const *in) {
   return DT_F32;
 }
 
+/* An integer that a double does not hold, of no dims; NULL: it does, or t is a float. */
+Tensor *op_long(Reader *r, const Object *x, Dtype t) {
+  if (x->kind != O_INT || t == DT_I1 || !dtype_is_int(t) || (x->i >> 53 == x->i >> 63)) return NULL;
+  return graph_reshape(r->g, graph_iota(r->g, t, size_int(r->g, 1), x->i, 0), 0, NULL);
+}
+
 Tensor *op_tensor(Reader *r, Span at, Object *x, Dtype t) {
   if (x->kind == O_TENSOR) return graph_convert(r->g, use_tensor(r, at, x), t);
   if (x->kind == O_SIZE) return graph_extent(r->g, t, x->size);
   if (!object_is_number(x)) read_fail(r, at, "%s is neither a tensor nor a number", object_describe(r, x));
+  Tensor *exact = op_long(r, x, t);
+  if (exact) return exact;
   double v = object_double(x);
   return graph_full(r->g, t, 0, NULL, dtype_is_int(t) ? (t == DT_I1 ? v != 0 : trunc(v)) : v);
 }

@@ -67,6 +67,8 @@ static Tensor *p_full(Reader *r, const Args *a) {
   const Size *s[GRAPH_MAX_RANK];
   int rank = sizes(r, a, 0, s);
   Dtype t = dtype(r, a, 2);
+  Tensor *exact = op_long(r, argument(r, a, 1), t);
+  if (exact) return graph_expand(r->g, exact, rank, s);
   double v = number(r, a, 1);
   return graph_full(r->g, t, rank, s, t == DT_I1 ? v != 0 : dtype_is_int(t) ? (double)(int64_t)v : v);
 }
@@ -508,7 +510,17 @@ Object *tensor_attribute(Reader *r, Span at, Tensor *t, const char *name) {
   if (!strcmp(name, "dtype")) return object_dtype(r, t->dtype);
   if (!strcmp(name, "ndim")) return object_int(r, t->rank);
   if (!strcmp(name, "device")) return object_str(r, "cpu");
-  if (!strcmp(name, "is_cuda")) return object_bool(r, false);
+  if (!strcmp(name, "is_cpu")) return object_bool(r, true);
+  if (!strcmp(name, "layout")) return object_path(r, "torch.strided");
+  if (!strcmp(name, "itemsize")) return object_int(r, dtype_bytes(t->dtype));
+  if (!strcmp(name, "nbytes")) {
+    const Size *n = graph_numel(r->g, t);
+    return op_binary(r, at, PYOP_MULT, object_size(r, n), object_int(r, dtype_bytes(t->dtype)));
+  }
+  static const char *const never[] = {"is_cuda",   "is_sparse", "is_quantized", "is_meta", "is_mkldnn",
+                                      "is_nested", "is_xpu",    "is_mps",       NULL};
+  for (int i = 0; never[i]; i++)
+    if (!strcmp(name, never[i])) return object_bool(r, false);
   if (!strcmp(name, "real")) return object_tensor(r, t);
   if (!strcmp(name, "T") || !strcmp(name, "mT") || !strcmp(name, "H") || !strcmp(name, "mH")) {
     int64_t dims[GRAPH_MAX_RANK];

@@ -215,12 +215,13 @@ Reader *reader_create(Context *cx, Graph *g, bool with_library) {
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 /* Parameters and buffers are called by their path from the module, those with several by the first; seen: what has one.
- */
+ * After the program was read (r->is_read), those that were made meanwhile. */
 static void name_parameters(Reader *r, Object *x, const char *path, Map *seen) {
   stack_guard();
   Arena *a = r->cx->arena;
   if (x->kind == O_COMPLEX && x->parts.pair) x = x->parts.pair;
-  if (x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT && *path && !map_get(seen, x->tensor)) {
+  if (x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT && *path && !map_get(seen, x->tensor) &&
+      !(r->is_read && x->tensor->name)) {
     map_put(seen, x->tensor, x);
     x->tensor->name = path;
   }
@@ -307,10 +308,25 @@ int graph_evaluate(Graph *g, const Source *text, int n, Tensor *const *in, int m
   return items->list.n;
 }
 
-/* Parameters of modules that no module keeps, such as a layer of which an encoder has copies. */
+/* Modules and optimizers of the file: a module's name wins. */
+static void name_modules_of_file(Reader *r) {
+  for (int i = map_count(r->file->names) - 1; i >= 0; i--) {
+    const void *key;
+    void *x;
+    map_entry(r->file->names, i, &key, &x);
+    if (((Object *)x)->kind == O_OBJECT) name_parameters(r, x, key, map_create(r->cx->arena, false));
+  }
+}
+
+/* Parameters of modules that no module keeps: of a layer of which an encoder has copies nobody uses them; one that
+ * forward() makes for itself is used. */
 static void drop_nameless(Graph *g) {
   graph_count_uses(g);
-  int n = 0;
+  int n = 0, made = 0;
+  for (int i = 0; i < g->inputs.n; i++) {
+    Tensor *t = g->inputs.at[i];
+    if (!t->name && t->uses) t->name = arena_printf(g->cx->arena, "parameter_%d", made++);
+  }
   for (int i = 0; i < g->inputs.n; i++)
     if (g->inputs.at[i]->name || g->inputs.at[i]->uses) g->inputs.at[n++] = g->inputs.at[i];
   g->inputs.n = n;
@@ -332,15 +348,12 @@ Graph *graph_read(Context *cx, Source *file, const char *function, int n, const 
     self = make_module(r, f, forward->function.def);
     f = forward;
   }
-  for (int i = map_count(r->file->names) - 1; i >= 0;
-       i--) { /* modules and optimizers of the file: a module's name wins */
-    const void *key;
-    void *x;
-    map_entry(r->file->names, i, &key, &x);
-    if (((Object *)x)->kind == O_OBJECT) name_parameters(r, x, key, map_create(cx->arena, false));
-  }
+  name_modules_of_file(r);
   outputs(r, run_function(r, f, self, n, inputs));
   g->place = (Span){0};
+  r->is_read = true;
+  if (self) name_parameters(r, self, "", map_create(cx->arena, false));
+  name_modules_of_file(r);
   drop_nameless(g);
   graph_verify(g, "reading");
   return g;

@@ -59,11 +59,11 @@ def aten__scaled_dot_product_efficient_attention_backward(grad, q, k, v, attn_bi
     return [g if wanted else None for g, wanted in zip(gradients, grad_input_mask)]
 
 
-def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     if enable_gqa:
-        k, v = repeat_interleave(k, q.shape[-3] // k.shape[-3], -3), repeat_interleave(v, q.shape[-3] // v.shape[-3], -3)
-    p = attention_weights(attention_scores(q, k, is_causal, attn_mask, scale), attn_mask)[0]
-    return matmul(dropout(p, dropout_p) if dropout_p > 0 else p, v)
+        key, value = repeat_interleave(key, query.shape[-3] // key.shape[-3], -3), repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
+    p = attention_weights(attention_scores(query, key, is_causal, attn_mask, scale), attn_mask)[0]
+    return matmul(dropout(p, dropout_p) if dropout_p > 0 else p, value)
 
 
 # ---- modules ----

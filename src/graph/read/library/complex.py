@@ -7,6 +7,7 @@
 # ---- parts ----
 
 def torch_complex(real, imag): return prim.complex(real, imag)
+def aten_complex(real, imag): return prim.complex(real, imag)
 def polar(abs, angle): return prim.complex(abs * prim.cos(angle), abs * prim.sin(angle))
 def view_as_real(x): return prim.view_as_real(x)
 def view_as_complex(x): return prim.view_as_complex(x)

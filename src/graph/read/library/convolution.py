@@ -133,17 +133,17 @@ def convolve_transposed(x, w, stride, padding, output_padding, dilation, groups)
 def of_dims(v, dims): return list(v) * dims if isinstance(v, (list, tuple)) and len(v) == 1 else list(v) if isinstance(v, (list, tuple)) else [v] * dims
 
 
-def convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    dims = w.ndim - 2
+def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    dims = weight.ndim - 2
     s, p, d = of_dims(stride, dims), of_dims(padding, dims), of_dims(dilation, dims)
     if transposed:
         more = of_dims(output_padding, dims)
-        y = data_gradient(x, w, s, p, more, d, groups)
+        y = data_gradient(x, weight, s, p, more, d, groups)
         if [m < n for m, n in zip(more, s)] == [True] * dims:
-            y = prim.differentiate(y, [x, w], lambda g, x, w: [correlation(g, w, s, p, d, groups), filter_gradient(g, x, w, s, p, d, groups)])
+            y = prim.differentiate(y, [x, weight], lambda g, x, weight: [correlation(g, weight, s, p, d, groups), filter_gradient(g, x, weight, s, p, d, groups)])
     else:
-        y = correlation(x, w, s, p, d, groups)
-        y = prim.differentiate(y, [x, w], lambda g, x, w: convolution_gradients(g, x, w, s, p, d, groups))
+        y = correlation(x, weight, s, p, d, groups)
+        y = prim.differentiate(y, [x, weight], lambda g, x, weight: convolution_gradients(g, x, weight, s, p, d, groups))
     return y if bias is None else y + prim.reshape(bias, [bias.shape[0]] + [1] * dims)
 
 
@@ -186,15 +186,17 @@ def filter_gradient(x, grad, w, s, p, d, groups):
     return prim.convolution(gw, x, grad, 'filter', s + p + d, groups)
 
 
-def F_conv1d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
-def F_conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
-def F_conv3d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
-def conv1d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
-def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
-def conv3d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, w, bias, stride, padding, dilation, groups)
+def F_conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, weight, bias, stride, padding, dilation, groups)
+def F_conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, weight, bias, stride, padding, dilation, groups)
+def F_conv3d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, weight, bias, stride, padding, dilation, groups)
+def conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, weight, bias, stride, padding, dilation, groups)
+def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, weight, bias, stride, padding, dilation, groups)
+def conv3d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return conv(x, weight, bias, stride, padding, dilation, groups)
 
 
 def conv(x, w, bias, stride, padding, dilation, groups):
+    if x.ndim == w.ndim - 1:  # without a batch
+        return squeeze(conv(unsqueeze(x, 0), w, bias, stride, padding, dilation, groups), 0)
     if padding == 'valid':
         padding = 0
     if padding == 'same':  # what is odd stands after
@@ -208,6 +210,8 @@ def conv(x, w, bias, stride, padding, dilation, groups):
 
 
 def conv_transpose(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    if x.ndim == w.ndim - 1:
+        return squeeze(conv_transpose(unsqueeze(x, 0), w, bias, stride, padding, output_padding, groups, dilation), 0)
     return convolution(x, w, bias, stride, padding, dilation, True, output_padding, groups)
 
 
@@ -283,6 +287,6 @@ class ConvTranspose3d(TransposedConvolution):
     dims = 3
 
 
-def conv_transpose1d(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, w, bias, stride, padding, output_padding, groups, dilation)
-def conv_transpose2d(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, w, bias, stride, padding, output_padding, groups, dilation)
-def conv_transpose3d(x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, w, bias, stride, padding, output_padding, groups, dilation)
+def conv_transpose1d(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, weight, bias, stride, padding, output_padding, groups, dilation)
+def conv_transpose2d(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, weight, bias, stride, padding, output_padding, groups, dilation)
+def conv_transpose3d(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return conv_transpose(x, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -261,8 +261,8 @@ def fft_ifftshift(x, dim=None):
     return roll(x, [(x.shape[d] + 1) // 2 for d in dims], dims)
 
 
-def fft_fftfreq(n, d=1.0, *, dtype=None, **how): return prim.convert(roll(prim.iota(n, -(n // 2), 1, torch.int64), (n + 1) // 2, 0), or_float(dtype)) / (n * d)
-def fft_rfftfreq(n, d=1.0, *, dtype=None, **how): return prim.iota(n // 2 + 1, 0, 1, or_float(dtype)) / (n * d)
+def fft_fftfreq(n, d=1.0, *, dtype=None, **placed): return prim.convert(roll(prim.iota(n, -(n // 2), 1, torch.int64), (n + 1) // 2, 0), or_float(dtype)) / (n * d)
+def fft_rfftfreq(n, d=1.0, *, dtype=None, **placed): return prim.iota(n // 2 + 1, 0, 1, or_float(dtype)) / (n * d)
 
 
 # ---- as ATen has them: normalization 0 is none, 1 by the root, 2 by the number ----

@@ -3,7 +3,7 @@
 
 # ---- random numbers of a normal distribution; filling parameters, which the caller fills ----
 
-def randn(*size, dtype=None, **how):
+def randn(*size, dtype=None, **placed):
     s = sizes_of(size)
     if dtype is not None and prim.is_complex(dtype):  # parts of variance 1 / 2
         part = prim.real(prim.full([], 0, dtype)).dtype
@@ -12,16 +12,16 @@ def randn(*size, dtype=None, **how):
     return radius * prim.cos(prim.uniform(s, or_float(dtype)) * (2 * math.pi))
 
 
-def randn_like(x, **how): return randn(x.shape, dtype=x.dtype)
+def randn_like(x, *, dtype=None, **placed): return randn(x.shape, dtype=x.dtype if dtype is None else dtype)
 
 
-def randint(low, high, size=None, *, dtype=None, **how):
+def randint(low, high, size=None, *, dtype=None, **placed):
     if size is None:
         low, high, size = 0, low, high
     return prim.convert(prim.floor(prim.uniform(size, torch.float32) * (high - low)) + low, torch.int64 if dtype is None else dtype)
 
 
-def randint_like(x, low, high=None, *, dtype=None, **how): return prim.convert(randint(0, low, x.shape) if high is None else randint(low, high, x.shape), x.dtype if dtype is None else dtype)
+def randint_like(x, low, high=None, *, dtype=None, **placed): return prim.convert(randint(0, low, x.shape) if high is None else randint(low, high, x.shape), x.dtype if dtype is None else dtype)
 
 
 def init_xavier_uniform_(x, gain=1.0): return x

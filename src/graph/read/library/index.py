@@ -10,6 +10,8 @@ def wrap(index, n):
 def gather(x, dim, index, *, sparse_grad=False):
     if x.ndim == 0:
         return x
+    if prim.is_empty(index):
+        return prim.full(index.shape, 0, x.dtype)
     d = dim_of(x, dim)
     for k in range(x.ndim):
         if k != d:
@@ -36,9 +38,12 @@ def aten_scatter_value(x, dim, index, value): return scatter_into(x, dim, index,
 def aten_scatter_src(x, dim, index, src): return scatter_into(x, dim, index, src, prim.scatter)
 
 
-def scatter(x, dim, index, src, *, reduce=None):
+def scatter(x, dim, index, src=None, *, value=None, reduce=None):
+    if value is not None:
+        src = value
     if reduce is not None:
-        prim.fail("scatter with `reduce` is not supported: scatter_add and scatter_reduce are")
+        src = src if isinstance(src, torch.Tensor) else full_like(index, src, dtype=x.dtype)
+        return scatter_add(x, dim, index, src) if reduce == 'add' else scatter_reduce(x, dim, index, src, {'multiply': 'prod'}[reduce])
     return aten_scatter_src(x, dim, index, src) if isinstance(src, torch.Tensor) else aten_scatter_value(x, dim, index, src)
 
 
@@ -121,7 +126,7 @@ def with_elements(x, places, values, whole=False):
     return index_put(x, places, values) if mask is None else prim.where(mask, values, x).to(x.dtype)
 
 
-def index_put(x, places, values, accumulate=False): return put_at(x, places, values, accumulate, True)
+def index_put(x, indices, values, accumulate=False): return put_at(x, indices, values, accumulate, True)
 
 
 def put_at(x, places, values, accumulate, wraps):
@@ -170,6 +175,12 @@ def checked(index, n):
 # Sums and extrema go by atomics; for products, what comes to one place is compared pair by pair.
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     d = dim_of(x, dim)
+    if x.ndim == 0:
+        return prim.reshape(scatter_reduce(prim.reshape(x, [1]), 0, prim.reshape(index, [1]), prim.reshape(src, [1]), reduce, include_self=include_self), [])
+    for k in range(x.ndim):
+        if reduce == 'prod' and k != d and index.shape[k] != x.shape[k]:  # the elements before the index's end
+            part = scatter_reduce(prim.slice(x, k, 0, index.shape[k], 1), d, index, src, reduce, include_self=include_self)
+            return prim.concat([part, prim.slice(x, k, index.shape[k], None, 1)], k)
     ones, zeros_of = prim.full(index.shape, 1, x.dtype), prim.full(x.shape, 0, x.dtype)
     hits = scatter_into(zeros_of, d, index, ones, prim.scatter_add)
     if reduce == 'sum' or reduce == 'mean':
@@ -184,8 +195,6 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     x, i, src = transpose(x, d, -1), transpose(index, d, -1), transpose(src, d, -1)
     for k in range(x.ndim):
         src = prim.slice(src, k, 0, i.shape[k], 1)
-        if k != x.ndim - 1 and i.shape[k] != x.shape[k]:
-            prim.fail("scatter_reduce of an index that is smaller than its tensor is not supported")
     hit = unsqueeze(checked(i, x.shape[-1]), -2) == unsqueeze(arange(x.shape[-1]), 1)
     y = prim.convert(prod(prim.where(hit, unsqueeze(src, -2), 1).to(x.dtype), -1), x.dtype)
     return transpose(y * x if include_self else prim.where(any(hit, -1), y, x), d, -1)
@@ -207,6 +216,8 @@ def scatter_extrema(x, d, index, src, most, include_self):
 
 
 def index_reduce(x, dim, index, source, reduce, *, include_self=True):
+    if x.ndim == 0:
+        return prim.reshape(index_reduce(prim.reshape(x, [1]), 0, index, prim.reshape(source, [1]), reduce, include_self=include_self), [])
     i = prim.reshape(index, [-1 if d == dim_of(x, dim) else 1 for d in range(x.ndim)])
     return scatter_reduce(x, dim, prim.expand(i, source.shape), source, reduce, include_self=include_self)
 
@@ -222,12 +233,33 @@ def take_along_dim(x, indices, dim=None):
     return gather(x, d, wrap(prim.expand(indices, both), shape[d]))
 
 
+def put(x, index, source, accumulate=False):
+    return prim.reshape(index_put(flatten(x), [flatten(index)], prim.reshape(source, [-1]), accumulate), x.shape)
+
+
+def unravel_index(indices, shape):
+    out, left = [], indices
+    for n in reversed([shape] if isinstance(shape, int) else list(shape)):
+        out.insert(0, remainder(left, n))
+        left = prim.floordiv(left, n)
+    return tuple(out)
+
+
 # The mask's elements get source's, in order.
 def masked_scatter(x, mask, source):
     m = prim.expand(mask, x.shape)
     place = prim.cumsum(prim.convert(flatten(m), torch.int64), 0) - 1
     place = prim.minimum(prim.maximum(place, 0), prim.numel(source) - 1)
     return prim.where(m, prim.reshape(aten_index(flatten(source), [place]), x.shape), x).to(x.dtype)
+
+
+# What source's elements got, in order.
+def masked_scatter_backward(grad, mask, sizes):
+    m, n = flatten(prim.expand(mask, grad.shape)), product_of(sizes)
+    place = prim.cumsum(prim.convert(m, torch.int64), 0) - 1
+    place = prim.where(m & (place < n), place, n)
+    y = prim.scatter_add(prim.full([n + 1], 0, grad.dtype), place, flatten(prim.where(mask, grad, 0).to(grad.dtype)), 0)
+    return prim.reshape(prim.slice(y, 0, 0, n, 1), sizes)
 
 
 def one_hot(x, num_classes=-1):
@@ -242,9 +274,16 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 # Rows of the weight that an embedding takes are scaled in place to the norm they may have.
 def bound_rows(weight, x, max_norm, norm_type):
     if max_norm is not None:
-        length = norm(prim.detach(weight), norm_type, 1, True)
-        over = unsqueeze(counts_of(x, weight, torch.int64) > 0, 1) & (length > max_norm)
-        prim.assign(weight, prim.where(over, weight * (max_norm / (length + 1e-07)), weight))
+        prim.assign(weight, bounded_rows(weight, x, max_norm, norm_type))
+
+
+def bounded_rows(weight, x, max_norm, norm_type):
+    length = norm(prim.detach(weight), norm_type, 1, True)
+    over = unsqueeze(counts_of(x, weight, torch.int64) > 0, 1) & (length > max_norm)
+    return prim.where(over, weight * (max_norm / (length + 1e-07)), weight)
+
+
+def aten_embedding_renorm(weight, indices, max_norm, norm_type): return bounded_rows(weight, indices, max_norm, norm_type)
 
 
 # How often each row of the weight is taken.
@@ -266,6 +305,13 @@ def F_embedding(x, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale
     return prim.detach(y, prim.where(unsqueeze(x == n, x.ndim), 0, y))
 
 
+# The bag of each index, by the offsets where bags begin.
+def bag_places(x, offsets):
+    k = x.shape[0]
+    marks = prim.scatter_add(prim.full([k + 1], 0, torch.int64), prim.convert(offsets, torch.int64), prim.full([offsets.shape[0]], 1, torch.int64), 0)
+    return prim.slice(prim.cumsum(marks, 0), 0, 0, k, 1) - 1
+
+
 # Bags of rows: those of x's rows, or from each offset on. Row i of x is in bag bags[i].
 def F_embedding_bag(x, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode='mean', sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
     if mode not in ('sum', 'mean', 'max'):
@@ -283,9 +329,8 @@ def F_embedding_bag(x, weight, offsets=None, max_norm=None, norm_type=2.0, scale
     if x.ndim == 2:
         place = None
     else:  # an offset is where the next bag begins
-        k, last = x.shape[0], offsets.shape[0] - (1 if include_last_offset else 0)
-        marks = prim.scatter_add(prim.full([k + 1], 0, torch.int64), prim.convert(offsets, torch.int64), prim.full([offsets.shape[0]], 1, torch.int64), 0)
-        place = prim.slice(prim.cumsum(marks, 0), 0, 0, k, 1) - 1
+        last = offsets.shape[0] - (1 if include_last_offset else 0)
+        place = bag_places(x, offsets)
     if mode == 'max':
         return most_of_bags(rows, taken, place, None if place is None else last)
     rows = prim.where(unsqueeze(taken, x.ndim), rows if scale is None else rows * unsqueeze(scale, x.ndim), 0).to(weight.dtype)
@@ -298,16 +343,66 @@ def F_embedding_bag(x, weight, offsets=None, max_norm=None, norm_type=2.0, scale
     return total / prim.maximum(n, 1) if mode == 'mean' else total
 
 
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
+    return aten__embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+
+
+# Beside the result what its gradient may need: each row's bag, how many there are in each, and of maxima where they stand.
+def aten__embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
+    y = F_embedding_bag(indices, weight, offsets, None, 2.0, scale_grad_by_freq, ['sum', 'mean', 'max'][mode], sparse, per_sample_weights, include_last_offset, None if padding_idx < 0 else padding_idx)
+    k, bags = indices.shape[0], offsets.shape[0] - (1 if include_last_offset else 0)
+    place, kept = bag_places(indices, offsets), prim.convert(indices != padding_idx, torch.int64)
+    size = prim.scatter_add(prim.full([bags], 0, torch.int64), place, kept, 0)
+    most = prim.full([bags], 0, torch.int64)
+    if mode == 2:
+        rows = prim.where(unsqueeze(kept > 0, 1), aten_index(weight, [indices], False), -math.inf).to(weight.dtype)
+        most = first_of_most(rows, kept > 0, place, bags)
+        most = prim.where(most < k, prim.gather(prim.expand(unsqueeze(prim.convert(indices, torch.int64), 1), rows.shape), prim.minimum(most, k - 1), 0), -1)
+    return y, prim.convert(place, indices.dtype), prim.convert(size, indices.dtype), prim.convert(most, indices.dtype)
+
+
+# The gradient of each index's row is its bag's; of a maximum that row's alone which had it.
+def aten__embedding_bag_backward(grad, indices, offsets, bags, size, most, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx=-1):
+    zero, index = prim.full([num_weights, grad.shape[1]], 0, grad.dtype), prim.convert(indices, torch.int64)
+    if mode == 2:
+        most = prim.convert(most, torch.int64)
+        return prim.scatter_add(zero, prim.maximum(most, 0), prim.where(most < 0, 0, grad).to(grad.dtype), 0)
+    g = aten_index(grad if mode == 0 else grad / unsqueeze(prim.maximum(size, 1), 1), [bags], False)
+    if per_sample_weights is not None:
+        g = g * unsqueeze(per_sample_weights, 1)
+    if scale_grad_by_freq:
+        counts = prim.scatter_add(prim.full([num_weights], 0, grad.dtype), index, full_like(index, 1, dtype=grad.dtype), 0)
+        g = g / unsqueeze(aten_index(counts, [index], False), 1)
+    return index_put(zero, [index], prim.where(unsqueeze(index == padding_idx, 1), 0, g).to(grad.dtype), True)
+
+
+def aten__embedding_bag_dense_backward(grad, indices, bags, size, most, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx=-1):
+    return aten__embedding_bag_backward(grad, indices, None, bags, size, most, num_weights, scale_grad_by_freq, mode, False, per_sample_weights, padding_idx)
+
+
+def aten__embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, bags, mode, padding_idx=-1):
+    g = sum(aten_index(grad, [bags], False) * aten_index(weight, [indices], False), 1)
+    return prim.where(indices == padding_idx, 0, g).to(grad.dtype)
+
+
+def aten__embedding_bag_forward_only(*what): return aten__embedding_bag(*what)
+
+
+# The place of each column's first largest value in each bag; how many values there are: none.
+def first_of_most(values, taken, place, bags):
+    index, k = prim.expand(unsqueeze(place, 1), values.shape), values.shape[0]
+    most = scatter_reduce(prim.full([bags, values.shape[1]], -math.inf, values.dtype), 0, index, values, 'amax')
+    hit = (values == prim.gather(most, index, 0)) & unsqueeze(taken, 1)
+    at = prim.where(hit, prim.expand(unsqueeze(arange(k), 1), values.shape), k)
+    return scatter_reduce(prim.full([bags, values.shape[1]], k, torch.int64), 0, index, at, 'amin')
+
+
 # Of each column of a bag the first largest row, which alone has a gradient; an empty bag is 0.
 def most_of_bags(rows, taken, place, bags):
     values = prim.where(unsqueeze(taken, taken.ndim), prim.detach(rows), -math.inf).to(rows.dtype)
     if place is None:
         return prim.where(unsqueeze(any(taken, 1), 1), squeeze(prim.gather(rows, unsqueeze(argmax(values, 1), 1), 1), 1), 0).to(rows.dtype)
-    index, k = prim.expand(unsqueeze(place, 1), rows.shape), rows.shape[0]
-    most = scatter_reduce(prim.full([bags, rows.shape[1]], -math.inf, rows.dtype), 0, index, values, 'amax')
-    hit = (values == prim.gather(most, index, 0)) & unsqueeze(taken, 1)
-    at = prim.where(hit, prim.expand(unsqueeze(arange(k), 1), rows.shape), k)
-    first = scatter_reduce(prim.full([bags, rows.shape[1]], k, torch.int64), 0, index, at, 'amin')
+    first, k = first_of_most(values, taken, place, bags), rows.shape[0]
     return prim.where(first < k, prim.gather(rows, prim.minimum(first, k - 1), 0), 0).to(rows.dtype)
 
 
@@ -397,6 +492,20 @@ def nanmedian(x, dim=None, keepdim=False):
     return prim.named('values indices', *[y if keepdim else without(y, [d]) for y in pair])
 
 
+# The most frequent value, of several the smallest, and where it last stands.
+def mode(x, dim=-1, keepdim=False):
+    if x.ndim == 0:
+        return prim.named('values indices', x, prim.full([], 0, torch.int64))
+    d = dim_of(x, dim)
+    s, order = sort(movedim(x, d, -1), -1)
+    place = prim.expand(arange(s.shape[-1]), s.shape)
+    begins = s != prim.concat([prim.slice(s, -1, 0, 1, 1), prim.slice(s, -1, 0, -1, 1)], s.ndim - 1) if s.shape[-1] > 1 else full_like(s, False, dtype=torch.bool)
+    length = place - prim.cummax(prim.where(begins, place, 0), s.ndim - 1)
+    at = prim.argmax(length, [s.ndim - 1])
+    pair = [movedim(prim.gather(y, at, y.ndim - 1), -1, d) for y in [s, order]]
+    return prim.named('values indices', *[y if keepdim else without(y, [d]) for y in pair])
+
+
 def msort(x): return sort(x, 0)[0]
 
 
@@ -434,7 +543,12 @@ def F_one_hot(x, num_classes=-1):
     return prim.convert(unsqueeze(x, x.ndim) == arange(num_classes), torch.int64)
 
 
+# Without bounds they are the data's; where all is one number, bins lie around it.
 def histc(x, bins=100, min=0, max=0):
+    if min == max:
+        low, high = (amin(x), amax(x)) if min == 0 and not prim.is_empty(x) else (prim.full([], min, x.dtype), prim.full([], max, x.dtype))
+        low, high = prim.convert(low, torch.float32), prim.convert(high, torch.float32)
+        min, max = prim.where(low == high, low - 1, low), prim.where(low == high, high + 1, high)
     place = prim.floor((prim.convert(x, torch.float32) - min) * (bins / (max - min)))
     place = prim.where(x == max, bins - 1, place)
     hits = (flatten(place) == unsqueeze(arange(bins), 1)) & flatten((x >= min) & (x <= max))

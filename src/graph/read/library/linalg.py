@@ -32,8 +32,8 @@ def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
 # ---- small things ----
 
 def turned(x): return transpose(x, -2, -1)
-def linalg_matmul(a, b): return matmul(a, b)
-def linalg_diagonal(x, *, offset=0, dim1=-2, dim2=-1): return diagonal(x, offset, dim1, dim2)
+def linalg_matmul(input, other): return matmul(input, other)
+def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1): return diagonal(A, offset, dim1, dim2)
 def linalg_vecdot(x, y, *, dim=-1): return sum(x * y, dim)
 
 
@@ -115,19 +115,19 @@ def solved(a, b):
     return prim.differentiate(y, [a, b], lambda g, a, b: solve_gradients(g, a, y))
 
 
-def linalg_solve(a, b, *, left=True):
-    square_matrices(a, "linalg.solve")
+def linalg_solve(A, B, *, left=True):
+    square_matrices(A, "linalg.solve")
     if not left:
-        return turned(linalg_solve(turned(a), turned(b)))
-    is_vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and list(b.shape) == list(a.shape[:-1]))
-    a, b = batched(a, unsqueeze(b, -1) if is_vector else b)
-    x = solved(a, b)
+        return turned(linalg_solve(turned(A), turned(B)))
+    is_vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and list(B.shape) == list(A.shape[:-1]))
+    A, B = batched(A, unsqueeze(B, -1) if is_vector else B)
+    x = solved(A, B)
     return squeeze(x, -1) if is_vector else x
 
 
-def linalg_inv(x):
-    square_matrices(x, "linalg.inv")
-    return solved(x, identities(x, x.shape[-1]))
+def linalg_inv(A):
+    square_matrices(A, "linalg.inv")
+    return solved(A, identities(A, A.shape[-1]))
 
 
 def inverse(x): return linalg_inv(x)
@@ -145,20 +145,24 @@ def pivots_of(x, what):
 def sign_of(swaps): return 1 - 2 * (sum(swaps, -1) % 2)
 
 
-def linalg_det(x):
-    pivots, swaps = pivots_of(x, "linalg.det")
+def linalg_det(A):
+    pivots, swaps = pivots_of(A, "linalg.det")
     y = prod(pivots, -1) * sign_of(swaps)
-    return prim.differentiate(y, [x], lambda g, x: [unsqueeze(unsqueeze(g * y, -1), -1) * turned(linalg_inv(x))])
+    return prim.differentiate(y, [A], lambda g, A: [unsqueeze(unsqueeze(g * y, -1), -1) * turned(linalg_inv(A))])
 
 
-def linalg_slogdet(x):
-    pivots, swaps = pivots_of(x, "linalg.slogdet")
+def linalg_slogdet(A):
+    pivots, swaps = pivots_of(A, "linalg.slogdet")
     signs = prod(sign(pivots), -1) * sign_of(swaps)
     logs = sum(prim.log(prim.abs(pivots)), -1)
-    logs = prim.differentiate(logs, [x], lambda g, x: [unsqueeze(unsqueeze(g, -1), -1) * turned(linalg_inv(x))])
+    logs = prim.differentiate(logs, [A], lambda g, A: [unsqueeze(unsqueeze(g, -1), -1) * turned(linalg_inv(A))])
     return prim.named('sign logabsdet', prim.detach(signs), logs)
 
 
+# What gradients would need beside is not there: they are of linalg_det's own rule.
+def aten__linalg_det(A): return linalg_det(A), None, None
+def aten__linalg_slogdet(A): return (*linalg_slogdet(A), None, None)
+def aten__linalg_solve_ex(A, B, *, left=True, check_errors=False): return linalg_solve(A, B, left=left), None, None, prim.full(list(A.shape[:-2]), 0, torch.int32)
 def det(x): return linalg_det(x)
 def slogdet(x): return linalg_slogdet(x)
 
@@ -206,12 +210,17 @@ def triangular(a, b, upper, unit):
     return prim.differentiate(y, [a, b], lambda g, a, b: triangular_gradients(g, a, y, upper, unit))
 
 
-def linalg_solve_triangular(a, b, *, upper, left=True, unitriangular=False):
-    square_matrices(a, "linalg.solve_triangular")
+def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False):
+    square_matrices(A, "linalg.solve_triangular")
     if not left:
-        return turned(linalg_solve_triangular(turned(a), turned(b), upper=not upper, unitriangular=unitriangular))
-    a, b = batched(a, b)
-    return triangular(a, b, upper, unitriangular)
+        return turned(linalg_solve_triangular(turned(A), turned(B), upper=not upper, unitriangular=unitriangular))
+    A, B = batched(A, B)
+    return triangular(A, B, upper, unitriangular) if A.shape[-1] else B
+
+
+def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
+    a = turned(A) if transpose else A
+    return prim.named('solution cloned_coefficient', linalg_solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular), clone(A))
 
 
 # ---- Cholesky's factor ----
@@ -242,6 +251,8 @@ def factor_gradient(g, y):
 
 def linalg_cholesky(x, *, upper=False):
     square_matrices(x, "linalg.cholesky")
+    if x.shape[-1] == 0:
+        return clone(x)
     y = factor(x)
     y = prim.differentiate(y, [x], lambda g, x: [factor_gradient(g, y)])
     return turned(y) if upper else y
@@ -254,9 +265,9 @@ def aten_linalg_cholesky_ex(x, upper=False, check_errors=False):
 def cholesky(x, upper=False): return linalg_cholesky(x, upper=upper)
 
 
-def cholesky_solve(b, l, upper=False):
-    y = linalg_solve_triangular(turned(l) if upper else l, b, upper=False)
-    return linalg_solve_triangular(l if upper else turned(l), y, upper=True)
+def cholesky_solve(b, input2, upper=False):
+    y = linalg_solve_triangular(turned(input2) if upper else input2, b, upper=False)
+    return linalg_solve_triangular(input2 if upper else turned(input2), y, upper=True)
 
 
 def cholesky_inverse(l, upper=False): return cholesky_solve(identities(l, l.shape[-1]), l, upper)
@@ -265,3 +276,30 @@ def cholesky_inverse(l, upper=False): return cholesky_solve(identities(l, l.shap
 def linalg_svd(x, full_matrices=True): prim.fail("linalg.svd is not supported: of decompositions there is cholesky")
 def linalg_eigh(x, UPLO='L'): prim.fail("linalg.eigh is not supported: of decompositions there is cholesky")
 def linalg_qr(x, mode='reduced'): prim.fail("linalg.qr is not supported: of decompositions there is cholesky")
+
+
+def linalg_cond(x, p=None):
+    if p in (None, 2, -2, 'nuc'):
+        prim.fail("linalg.cond by singular values is not supported: p='fro', 1, -1, inf and -inf are")
+    return linalg_matrix_norm(x, p) * linalg_matrix_norm(linalg_inv(x), p)
+
+
+def no_error(x): return prim.full(list(x.shape[:-2]), 0, torch.int32)
+def linalg_inv_ex(A, *, check_errors=False): return prim.named('inverse info', linalg_inv(A), no_error(A))
+def linalg_cholesky_ex(A, *, upper=False, check_errors=False): return prim.named('L info', linalg_cholesky(A, upper=upper), no_error(A))
+def linalg_solve_ex(A, B, *, left=True, check_errors=False): return prim.named('result info', linalg_solve(A, B, left=left), no_error(A))
+def linalg_vander(x, *, N=None): return vandermonde(x, arange(x.shape[-1] if N is None else N))
+
+
+# A's dims are those of B, then those of the unknown.
+def linalg_tensorsolve(A, B, dims=None):
+    if dims is not None:
+        moved = all_dims(A, dims)
+        A = permute(A, [d for d in range(A.ndim) if d not in moved] + moved)
+    n = prim.numel(B)
+    return prim.reshape(linalg_solve(prim.reshape(A, [n, n]), prim.reshape(B, [n])), A.shape[B.ndim:])
+
+
+def linalg_tensorinv(A, ind=2):
+    n = count(A, list(range(ind)))
+    return prim.reshape(linalg_inv(prim.reshape(A, [n, n])), list(A.shape[ind:]) + list(A.shape[:ind]))

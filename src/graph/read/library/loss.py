@@ -63,13 +63,21 @@ def cross_entropy(x, target, weight=None, size_average=None, ignore_index=-100, 
 def gather_1d(x, index): return aten_index(x, [index])
 
 
+# A mean with weights divides by their sum.
+def weighted(x, weight, reduction):
+    if weight is None:
+        return reduced(x, reduction)
+    x = x * weight
+    return sum(x) / sum(prim.expand(weight, x.shape)) if reduction == 'mean' else reduced(x, reduction)
+
+
 def reduced(x, reduction): return x if reduction == 'none' else mean(x) if reduction == 'mean' else sum(x)
-def mse_loss(x, y, size_average=None, reduce=None, reduction='mean'): return reduced(square(x - y), reduction)
-def l1_loss(x, y, size_average=None, reduce=None, reduction='mean'): return reduced(prim.abs(x - y), reduction)
+def mse_loss(x, target, size_average=None, reduce=None, reduction='mean', weight=None): return weighted(square(x - target), weight, reduction)
+def l1_loss(x, target, size_average=None, reduce=None, reduction='mean', weight=None): return weighted(prim.abs(x - target), weight, reduction)
 
 
-def smooth_l1_loss(x, y, size_average=None, reduce=None, reduction='mean', beta=1.0):
-    d = prim.abs(x - y)
+def smooth_l1_loss(x, target, size_average=None, reduce=None, reduction='mean', beta=1.0):
+    d = prim.abs(x - target)
     return reduced(prim.where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction)
 
 
@@ -89,7 +97,10 @@ class Loss(Module):
                 self.how[name] = v
         self.place = [i for i, v in enumerate(args) if isinstance(v, torch.Tensor)]
 
-    def forward(self, *x):
+    inputs = ['input', 'target', 'var']
+
+    def forward(self, *x, **named):
+        x = list(x) + [named[n] for n in self.inputs[len(x):] if n in named]
         args, how = list(self.args), dict(self.how)
         for i in self.place:
             args[i] = self.weight
@@ -135,87 +146,89 @@ class BCEWithLogitsLoss(Loss):
 
 
 class TripletMarginLoss(Loss):
+    inputs = ['anchor', 'positive', 'negative']
     def call(self, *x, **how): return triplet_margin_loss(*x, **how)
 
 
-def huber_loss(x, y, reduction='mean', delta=1.0):
-    d = prim.abs(x - y)
-    return reduced(prim.where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), reduction)
+def huber_loss(x, target, reduction='mean', delta=1.0, weight=None):
+    d = prim.abs(x - target)
+    y = prim.where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
+    return reduced(y if weight is None else y * weight, reduction)
 
 
-def kl_div(x, y, size_average=None, reduce=None, reduction='mean', log_target=False):
-    each = prim.exp(y) * (y - x) if log_target else prim.where(y > 0, y * prim.log(prim.where(y > 0, y, 1)), 0).to(y.dtype) - y * x
+def kl_div(x, target, size_average=None, reduce=None, reduction='mean', log_target=False):
+    each = prim.exp(target) * (target - x) if log_target else prim.where(target > 0, target * prim.log(prim.where(target > 0, target, 1)), 0).to(target.dtype) - target * x
     return sum(each) / x.shape[0] if reduction == 'batchmean' else reduced(each, reduction)
 
 
-def binary_cross_entropy(x, y, weight=None, size_average=None, reduce=None, reduction='mean'):
+def binary_cross_entropy(x, target, weight=None, size_average=None, reduce=None, reduction='mean'):
     yes, no = prim.maximum(prim.log(x), -100), prim.maximum(prim.log(1 - x), -100)
-    slope = (x - y) / prim.maximum((1 - x) * x, 1e-12)
-    each = prim.detach(-(y * yes + (1 - y) * no), x * prim.detach(slope) + y * prim.detach(no - yes))
+    slope = (x - target) / prim.maximum((1 - x) * x, 1e-12)
+    each = prim.detach(-(target * yes + (1 - target) * no), x * prim.detach(slope) + target * prim.detach(no - yes))
     return reduced(each if weight is None else each * weight, reduction)
 
 
-def binary_cross_entropy_with_logits(x, y, weight=None, size_average=None, reduce=None, reduction='mean', pos_weight=None):
+def binary_cross_entropy_with_logits(x, target, weight=None, size_average=None, reduce=None, reduction='mean', pos_weight=None):
     if pos_weight is None:
-        each = prim.maximum(x, 0) - x * y + prim.log1p(prim.exp(-prim.abs(x)))
+        each = prim.maximum(x, 0) - x * target + prim.log1p(prim.exp(-prim.abs(x)))
     else:
-        each = (1 - y) * x + ((pos_weight - 1) * y + 1) * (prim.log1p(prim.exp(-prim.abs(x))) + prim.maximum(-x, 0))
+        each = (1 - target) * x + ((pos_weight - 1) * target + 1) * (prim.log1p(prim.exp(-prim.abs(x))) + prim.maximum(-x, 0))
     return reduced(each if weight is None else each * weight, reduction)
 
 
-def soft_margin_loss(x, y, size_average=None, reduce=None, reduction='mean'): return reduced(softplus(-y * x), reduction)
+def soft_margin_loss(x, target, size_average=None, reduce=None, reduction='mean'): return reduced(softplus(-target * x), reduction)
 
 
-def hinge_embedding_loss(x, y, margin=1.0, size_average=None, reduce=None, reduction='mean'):
-    return reduced(prim.where(y == -1, relu(margin - x), 0).to(x.dtype) + prim.where(y == 1, x, 0).to(x.dtype), reduction)
+def hinge_embedding_loss(x, target, margin=1.0, size_average=None, reduce=None, reduction='mean'):
+    return reduced(prim.where(target == -1, relu(margin - x), 0).to(x.dtype) + prim.where(target == 1, x, 0).to(x.dtype), reduction)
 
 
-def margin_ranking_loss(a, b, y, margin=0, size_average=None, reduce=None, reduction='mean'):
-    return reduced(clamp_min(-y * (a - b) + margin, 0), reduction)
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction='mean'):
+    return reduced(clamp_min(-target * (input1 - input2) + margin, 0), reduction)
 
 
-def cosine_embedding_loss(a, b, y, margin=0, size_average=None, reduce=None, reduction='mean'):
-    c = sum(a * b, -1) / prim.sqrt((sum(a * a, -1) + 1e-12) * (sum(b * b, -1) + 1e-12))
-    return reduced(prim.where(y == 1, 1 - c, 0).to(c.dtype) + prim.where(y == -1, clamp_min(c - margin, 0), 0).to(c.dtype), reduction)
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction='mean'):
+    c = sum(input1 * input2, -1) / prim.sqrt((sum(input1 * input1, -1) + 1e-12) * (sum(input2 * input2, -1) + 1e-12))
+    return reduced(prim.where(target == 1, 1 - c, 0).to(c.dtype) + prim.where(target == -1, clamp_min(c - margin, 0), 0).to(c.dtype), reduction)
 
 
-def poisson_nll_loss(x, y, log_input=True, full=False, size_average=None, eps=1e-08, reduce=None, reduction='mean'):
-    each = prim.exp(x) - y * x if log_input else x - y * prim.log(x + eps)
+def poisson_nll_loss(x, target, log_input=True, full=False, size_average=None, eps=1e-08, reduce=None, reduction='mean'):
+    each = prim.exp(x) - target * x if log_input else x - target * prim.log(x + eps)
     if full:
-        large = prim.where(y > 1, y, 2)
-        each = each + prim.where(y > 1, large * prim.log(large) - large + 0.5 * prim.log(large * (2 * math.pi)), 0)
+        large = prim.where(target > 1, target, 2)
+        each = each + prim.where(target > 1, large * prim.log(large) - large + 0.5 * prim.log(large * (2 * math.pi)), 0)
     return reduced(each, reduction)
 
 
-def gaussian_nll_loss(x, y, var, full=False, eps=1e-06, reduction='mean'):
+def gaussian_nll_loss(x, target, var, full=False, eps=1e-06, reduction='mean'):
     if isinstance(var, float):
         var = full_like(x, var)
     elif var.ndim + 1 == x.ndim:
         var = unsqueeze(var, -1)
     v = prim.detach(prim.maximum(var, eps), var)
-    return reduced(0.5 * (prim.log(v) + square(x - y) / v) + (0.5 * math.log(2 * math.pi) if full else 0), reduction)
+    return reduced(0.5 * (prim.log(v) + square(x - target) / v) + (0.5 * math.log(2 * math.pi) if full else 0), reduction)
 
 
-def multilabel_soft_margin_loss(x, y, weight=None, size_average=None, reduce=None, reduction='mean'):
-    each = -(y * logsigmoid(x) + (1 - y) * logsigmoid(-x))
+def multilabel_soft_margin_loss(x, target, weight=None, size_average=None, reduce=None, reduction='mean'):
+    each = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
     return reduced(mean(each if weight is None else each * weight, -1), reduction)
 
 
-def multi_margin_loss(x, y, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction='mean'):
+def multi_margin_loss(x, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction='mean'):
     if x.ndim == 1:
-        x, y = unsqueeze(x, 0), prim.reshape(y, [1])
-    hit = unsqueeze(y, 1) == arange(x.shape[1])
+        x, target = unsqueeze(x, 0), prim.reshape(target, [1])
+    hit = unsqueeze(target, 1) == arange(x.shape[1])
     d = clamp_min(margin - prim.sum(prim.where(hit, x, 0).to(x.dtype), [1]) + x, 0)
-    d = (d * d if p == 2 else d) * (1 if weight is None else unsqueeze(gather_1d(weight, y), 1))
+    d = (d * d if p == 2 else d) * (1 if weight is None else unsqueeze(gather_1d(weight, target), 1))
     return reduced(sum(prim.where(hit, 0, d).to(x.dtype), 1) / x.shape[1], reduction)
 
 
-def multilabel_margin_loss(x, y, size_average=None, reduce=None, reduction='mean'):
+def multilabel_margin_loss(x, target, size_average=None, reduce=None, reduction='mean'):
     if x.ndim == 1:
-        return multilabel_margin_loss(unsqueeze(x, 0), unsqueeze(y, 0), None, None, 'mean' if reduction == 'none' else reduction)
+        return multilabel_margin_loss(unsqueeze(x, 0), unsqueeze(target, 0), None, None, 'mean' if reduction == 'none' else reduction)
     n = x.shape[1]
-    there = prim.cumsum(prim.convert(y < 0, torch.int64), 1) == 0  # targets end at the first -1
-    hit = unsqueeze(prim.where(there, y, -1), 2) == arange(n)  # [N, target, class]
+    there = prim.cumsum(prim.convert(target < 0, torch.int64), 1) == 0  # targets end at the first -1
+    hit = unsqueeze(prim.where(there, target, -1), 2) == arange(n)  # [N, target, class]
     is_target = unsqueeze(any(hit, 1), 1)
     own = prim.sum(prim.where(hit, unsqueeze(x, 1), 0).to(x.dtype), [2])
     each = prim.where(unsqueeze(there, 2) & ~is_target, clamp_min(1 - own + unsqueeze(x, 1), 0), 0).to(x.dtype)
@@ -229,10 +242,10 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     return reduced(clamp_min(near - far + margin, 0), reduction)
 
 
-def pairwise_distance(a, b, p=2.0, eps=1e-06, keepdim=False): return norm(a - b + eps, p, -1, keepdim)
+def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False): return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction='mean'):
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, size_average=None, reduce=None, reduction='mean'):
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = prim.minimum(far, pairwise_distance(positive, negative, p, eps))
@@ -248,14 +261,17 @@ class HingeEmbeddingLoss(Loss):
 
 
 class MarginRankingLoss(Loss):
+    inputs = ['input1', 'input2', 'target']
     def call(self, *x, **how): return margin_ranking_loss(*x, **how)
 
 
 class CosineEmbeddingLoss(Loss):
+    inputs = ['input1', 'input2', 'target']
     def call(self, *x, **how): return cosine_embedding_loss(*x, **how)
 
 
 class PoissonNLLLoss(Loss):
+    inputs = ['log_input', 'target']
     def call(self, *x, **how): return poisson_nll_loss(*x, **how)
 
 
@@ -276,6 +292,7 @@ class MultiLabelMarginLoss(Loss):
 
 
 class TripletMarginWithDistanceLoss(Loss):
+    inputs = ['anchor', 'positive', 'negative']
     def call(self, *x, **how): return triplet_margin_with_distance_loss(*x, **how)
 
 
@@ -375,3 +392,33 @@ class CTCLoss(Module):
 
     def forward(self, log_probs, targets, input_lengths, target_lengths):
         return ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
+
+
+class NLLLoss2d(NLLLoss):
+    pass
+
+
+# Frequent classes have scores of their own, the others share one for each cluster, which has a smaller product.
+class AdaptiveLogSoftmaxWithLoss(Module):
+    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
+        self.cutoffs, self.n_classes = list(cutoffs) + [n_classes], n_classes
+        self.head = Linear(in_features, self.cutoffs[0] + len(cutoffs), bias=head_bias)
+        self.tail = ModuleList()
+        for i in range(len(cutoffs)):
+            width = int(in_features // div_value ** (i + 1))
+            self.tail.append(Sequential(Linear(in_features, width, bias=False), Linear(width, self.cutoffs[i + 1] - self.cutoffs[i], bias=False)))
+
+    def log_prob(self, x):
+        head, n = log_softmax(self.head(x), 1), self.cutoffs[0]
+        parts = [head[:, :n]]
+        for i, tail in enumerate(self.tail):
+            parts.append(log_softmax(tail(x), 1) + head[:, n + i:n + i + 1])
+        return cat(parts, 1)
+
+    def predict(self, x): return argmax(self.log_prob(x), 1)
+
+    def forward(self, input_, target_):
+        x, target = input_, target_
+        logs = self.log_prob(x if x.ndim > 1 else unsqueeze(x, 0))
+        picked = squeeze(gather(logs, 1, unsqueeze(target if x.ndim > 1 else unsqueeze(target, 0), 1)), 1)
+        return prim.named('output loss', picked if x.ndim > 1 else squeeze(picked, 0), -mean(picked))

@@ -7,6 +7,8 @@
 class Module:
     training = True
 
+    def __init__(self, *args, **how): return None
+
     def train(self, mode=True):
         self.training = mode
         for child in prim.children(self):
@@ -35,6 +37,17 @@ class Module:
     def register_buffer(self, name, value, persistent=True): setattr(self, name, value if value is None else prim.buffer(value.shape, value.dtype))
     def add_module(self, name, module): setattr(self, name, module)
     def register_module(self, name, module): setattr(self, name, module)
+    def register_forward_pre_hook(self, hook): run_before(self, hook)
+
+    def register_forward_hook(self, hook):
+        run_before(self, None)
+        self._after.append(hook)
+
+    def get_submodule(self, target):
+        for name in target.split('.') if target else []:
+            self = getattr(self, name)
+        return self
+
     def children(self): return prim.children(self)
     def get_parameter(self, name): return dict(self.named_parameters())[name]
 
@@ -54,6 +67,26 @@ class Module:
             out += child.named_modules(memo, prefix + ('.' if prefix else '') + name)
         return out
 
+
+
+# What runs before a module's forward, on the module and its inputs, which it may replace. No closure knows the module:
+# a copy of it has its own.
+def run_before(module, f, *more):
+    if not hasattr(module, '_before'):
+        module._before, module._after = [], []
+    if f is not None:
+        module._before.append([f, more])
+
+
+def hooked(module, *x, **how):
+    for f, more in module._before:
+        y = f(module, x, *more)
+        x = x if y is None else y if isinstance(y, tuple) else (y,)
+    y = module.forward(*x, **how)
+    for f in module._after:
+        z = f(module, x, y)
+        y = y if z is None else z
+    return y
 
 
 def Parameter(data, requires_grad=True): return prim.requires_grad(prim.parameter(data.shape, data.dtype), requires_grad)
@@ -107,7 +140,7 @@ class ModuleList(Sequential):
 
 
 class ParameterList(ModuleList):
-    pass
+    def __init__(self, values=()): self._dict = dict([(str(i), m) for i, m in enumerate(values)])
 
 
 class ModuleDict(Module):
@@ -126,7 +159,7 @@ class ModuleDict(Module):
 
 
 class ParameterDict(ModuleDict):
-    pass
+    def __init__(self, parameters=None): self._dict = {} if parameters is None else dict(parameters)
 
 
 class Identity(Module):

@@ -5,8 +5,8 @@
 def wide(x): return prim.convert(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def native_layer_norm(x, shape, weight, bias, eps):
-    dims, kind, x = list(range(x.ndim - len(shape), x.ndim)), x.dtype, wide(x)
+def native_layer_norm(x, normalized_shape, weight, bias, eps):
+    dims, kind, x = list(range(x.ndim - len(normalized_shape), x.ndim)), x.dtype, wide(x)
     v, m = var_mean(x, dims, keepdim=True, correction=0)
     r = prim.rsqrt(v + eps)
     y = (x - m) * r
@@ -14,11 +14,11 @@ def native_layer_norm(x, shape, weight, bias, eps):
     return prim.convert(y if bias is None else y + bias, kind), m, r
 
 
-def layer_norm(x, shape, weight=None, bias=None, eps=1e-05): return native_layer_norm(x, shape, weight, bias, eps)[0]
+def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-05): return native_layer_norm(x, normalized_shape, weight, bias, eps)[0]
 
 
-def rms_norm(x, shape, weight=None, eps=None):
-    dims = list(range(x.ndim - len(shape), x.ndim))
+def rms_norm(x, normalized_shape, weight=None, eps=None):
+    dims = list(range(x.ndim - len(normalized_shape), x.ndim))
     y = x * prim.rsqrt(mean(x * x, dims, True) + ((2.220446049250313e-16 if x.dtype == torch.float64 else 1.1920928955078125e-07) if eps is None else eps))
     return y if weight is None else y * weight
 
@@ -38,9 +38,9 @@ def native_layer_norm_backward(grad, x, shape, m, r, weight, bias, mask):
     if mask[0]:
         gx = prim.convert(normal_gradient(g, h, r, dims), kind)
     if mask[1]:
-        gw = sum(grad * h, outer)
+        gw = sum(grad * h, outer) if outer else grad * h
     if mask[2]:
-        gb = sum(grad, outer)
+        gb = sum(grad, outer) if outer else grad
     return gx, gw, gb
 
 
@@ -95,15 +95,15 @@ def native_batch_norm_backward(grad, x, weight, running_mean, running_var, m, r,
 def in_groups(x, groups): return prim.reshape(x, [x.shape[0], groups, x.shape[1] // groups] + list(x.shape[2:]))
 
 
-def native_group_norm(x, weight, bias, batch, channel_count, places, groups, eps):
+def native_group_norm(x, weight, bias, N, C, HxW, group, eps):
     kind, x = x.dtype, wide(x)
-    y = in_groups(x, groups)
+    y = in_groups(x, group)
     v, m = var_mean(y, list(range(2, y.ndim)), keepdim=True, correction=0)
     r = prim.rsqrt(v + eps)
     y = prim.reshape((y - m) * r, x.shape)
     y = y if weight is None else y * channels(x, weight)
     y = prim.convert(y if bias is None else y + channels(x, bias), kind)
-    return y, prim.reshape(m, [x.shape[0], groups]), prim.reshape(r, [x.shape[0], groups])
+    return y, prim.reshape(m, [x.shape[0], group]), prim.reshape(r, [x.shape[0], group])
 
 
 def native_group_norm_backward(grad, x, m, r, weight, batch, channel_count, places, groups, mask):
@@ -118,8 +118,8 @@ def native_group_norm_backward(grad, x, m, r, weight, batch, channel_count, plac
     return prim.convert(prim.reshape(gx, x.shape), kind), gw, gb
 
 
-def group_norm(x, groups, weight=None, bias=None, eps=1e-05):
-    return native_group_norm(x, weight, bias, None, None, None, groups, eps)[0]
+def group_norm(x, num_groups, weight=None, bias=None, eps=1e-05):
+    return native_group_norm(x, weight, bias, None, None, None, num_groups, eps)[0]
 
 
 def native_dropout(x, p, train):
@@ -263,9 +263,9 @@ def normalize(x, p=2.0, dim=1, eps=1e-12): return x / clamp_min(norm(x, p, dim, 
 
 
 # As PyTorch's: a length below eps is eps, with the gradient of the length.
-def cosine_similarity(a, b, dim=1, eps=1e-08):
-    m, n = norm(a, 2, dim), norm(b, 2, dim)
-    return sum(a * b, dim) / (prim.detach(clamp_min(m, eps), m) * prim.detach(clamp_min(n, eps), n))
+def cosine_similarity(x1, x2, dim=1, eps=1e-08):
+    m, n = norm(x1, 2, dim), norm(x2, 2, dim)
+    return sum(x1 * x2, dim) / (prim.detach(clamp_min(m, eps), m) * prim.detach(clamp_min(n, eps), n))
 
 
 # A weight as a direction and its length, all dims but one counted together: two parameters in its place. Old modules
@@ -277,15 +277,61 @@ def weight_norm_of(module, name, dim, g_name, v_name):
     v = prim.parameter(w.shape, w.dtype)
     setattr(module, g_name, g)
     setattr(module, v_name, v)
-    length = norm(v, 2, dims, True)
-    setattr(module, name, v * (g / (prim.reshape(length, []) if dim is None else length)))
+    normed_weight(module, None, name, dims, g_name, v_name)
+    run_before(module, normed_weight, name, dims, g_name, v_name)
     return module
+
+
+def normed_weight(module, x, name, dims, g_name, v_name):
+    g, v = getattr(module, g_name), getattr(module, v_name)
+    length = norm(v, 2, dims, True)
+    setattr(module, name, v * (g / (length if g.ndim else prim.reshape(length, []))))
 
 
 def utils_weight_norm(module, name='weight', dim=0): return weight_norm_of(module, name, dim, name + '_g', name + '_v')
 def parametrizations_weight_norm(module, name='weight', dim=0): return weight_norm_of(module, name, dim, f"parametrizations.{name}.original0", f"parametrizations.{name}.original1")
-def utils_spectral_norm(module, *how, **more): prim.fail("spectral_norm is not supported: each run of a module goes on where the one before stood")
-def parametrizations_spectral_norm(module, *how, **more): utils_spectral_norm(module)
+# A weight over its largest singular value, which each run in training approaches by a step from where buffers stand:
+# v = w^T u, u = w v, both of length 1. Old modules call these weight_orig, weight_u and weight_v; parametrizations begin
+# with u.
+def spectral_norm_of(module, name, steps, eps, dim, names, begins_with_u):
+    w = getattr(module, name)
+    d = dim_of(w, dim)
+    rows = w.shape[d]
+    original = prim.parameter(w.shape, w.dtype)
+    u, v = prim.buffer([rows], w.dtype), prim.buffer([prim.numel(w) // rows], w.dtype)
+    for key, value in zip(names, [original, u, v]):
+        setattr(module, key, value)
+    run_before(module, spectral_step, name, steps, eps, d, names, begins_with_u)
+    return module
+
+
+def spectral_step(module, x, name, steps, eps, d, names, begins_with_u):
+    original, u, v = [getattr(module, key) for key in names]
+    matrix = flatten(unsqueeze(movedim(original, d, 0), -1), 1)
+    left, right = u.clone(), v.clone()
+    if module.training:
+        held = prim.share(matrix)
+        for _ in range(steps):
+            left = normalize(mv(held, right), 2.0, 0, eps) if begins_with_u else left
+            right = normalize(mv(t(held), left), 2.0, 0, eps)
+            left = left if begins_with_u else normalize(mv(held, right), 2.0, 0, eps)
+        prim.assign(u, left)
+        prim.assign(v, right)
+    setattr(module, name, original / dot(prim.share(left), mv(matrix, prim.share(right))))
+
+
+def spectral_dim(module, dim): return dim if dim is not None else 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
+
+
+def utils_spectral_norm(module, name='weight', n_power_iterations=1, eps=1e-12, dim=None):
+    return spectral_norm_of(module, name, n_power_iterations, eps, spectral_dim(module, dim), [name + '_orig', name + '_u', name + '_v'], False)
+
+
+def parametrizations_spectral_norm(module, name='weight', n_power_iterations=1, eps=1e-12, dim=None):
+    base = f"parametrizations.{name}."
+    return spectral_norm_of(module, name, n_power_iterations, eps, spectral_dim(module, dim), [base + 'original', base + '0._u', base + '0._v'], True)
+
+
 def utils_remove_weight_norm(module, name='weight'): prim.fail("remove_weight_norm is not supported")
 
 
@@ -349,9 +395,45 @@ class LocalResponseNorm(Elementwise):
 
 class CosineSimilarity(Module):
     def __init__(self, dim=1, eps=1e-08): self.dim, self.eps = dim, eps
-    def forward(self, a, b): return cosine_similarity(a, b, self.dim, self.eps)
+    def forward(self, x1, x2): return cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Module):
     def __init__(self, p=2.0, eps=1e-06, keepdim=False): self.p, self.eps, self.keepdim = p, eps, keepdim
-    def forward(self, a, b): return pairwise_distance(a, b, self.p, self.eps, self.keepdim)
+    def forward(self, x1, x2): return pairwise_distance(x1, x2, self.p, self.eps, self.keepdim)
+
+
+def torch_dropout(x, p, train): return native_dropout(x, p, train)[0]
+def feature_dropout(x, p, train): return dropped_channels(x, p, train, x.ndim - 2)
+def torch_alpha_dropout(x, p, train): return F_alpha_dropout(x, p, train)
+def torch_feature_alpha_dropout(x, p, train): return F_feature_alpha_dropout(x, p, train)
+
+
+def F_feature_alpha_dropout(x, p=0.5, training=False, inplace=False):
+    if not training or p == 0:
+        return x
+    keep, low = prim.uniform(list(x.shape[:2]) + [1] * (x.ndim - 2), torch.float32) > p, -1.7580993408473766
+    a = 1 / math.sqrt((1 - p) * (1 + p * low * low))
+    return (prim.where(keep, x, low) * a - a * low * p).to(x.dtype)
+
+
+class FeatureAlphaDropout(Dropout):
+    def forward(self, x): return F_feature_alpha_dropout(x, self.p, self.training)
+
+
+def frobenius_norm(x, dim, keepdim=False): return norm(x, 2, dim, keepdim)
+def native_norm(x, p=2, dim=None, keepdim=False, dtype=None): return norm(x, p, dim, keepdim, dtype=dtype)
+def norm_except_dim(v, pow=2, dim=0): return norm(v, pow, [d for d in range(v.ndim) if d != dim_of(v, dim)], True) if dim != -1 else norm(v, pow)
+
+
+# Squares of the channels around, as many before as after; as in PyTorch, the first one never leaves the sum.
+class CrossMapLRN2d(Module):
+    def __init__(self, size, alpha=0.0001, beta=0.75, k=1): self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, x):
+        side = int((self.size - 1) / 2)
+        around = [0, side] + [0] * (x.ndim - 2)
+        s = sum(prim.unfold(prim.pad(x * x, around, around, [0] * x.ndim, 0), 1, 2 * side + 1, 1, 1), -1)
+        late = prim.reshape(arange(x.shape[1]) > side, [-1] + [1] * (x.ndim - 2))
+        s = s + prim.where(late, prim.slice(x * x, 1, 0, 1, 1), 0)
+        return x * pow(s * (self.alpha / self.size) + self.k, -self.beta)

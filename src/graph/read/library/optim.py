@@ -332,6 +332,25 @@ class profiler_record_function:
 def is_grad_enabled(): return prim.grad_mode()
 
 
+def utils_parameters_to_vector(parameters): return cat([flatten(p) for p in parameters], 0)
+
+
+def utils_vector_to_parameters(vec, parameters):
+    at = 0
+    for p in parameters:
+        prim.assign(p, prim.reshape(prim.slice(vec, 0, at, at + prim.numel(p), 1), p.shape))
+        at = at + prim.numel(p)
+
+
+def utils_get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None): return norm(stack([norm(x, norm_type) for x in tensors], 0), norm_type)
+
+
+def utils_clip_grad_value_(parameters, clip_value, foreach=None):
+    for p in [parameters] if isinstance(parameters, torch.Tensor) else parameters:
+        if p.grad is not None:
+            prim.assign(p.grad, clamp(p.grad, -clip_value, clip_value))
+
+
 def utils_clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     items = [parameters] if isinstance(parameters, torch.Tensor) else parameters
     items = [p for p in items if p.grad is not None]

@@ -51,8 +51,8 @@ def max_pool_with_indices(x, kernel, stride, padding, dilation, ceil_mode, dims)
     return y, prims__low_memory_max_pool_offsets_to_indices(place, k, list(x.shape[-dims:]), s, p, d)
 
 
-def max_pool2d_with_indices(x, kernel, stride=None, padding=0, dilation=1, ceil_mode=False): return max_pool_with_indices(x, kernel, stride, padding, dilation, ceil_mode, 2)
-def max_pool3d_with_indices(x, kernel, stride=None, padding=0, dilation=1, ceil_mode=False): return max_pool_with_indices(x, kernel, stride, padding, dilation, ceil_mode, 3)
+def max_pool2d_with_indices(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False): return max_pool_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode, 2)
+def max_pool3d_with_indices(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False): return max_pool_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode, 3)
 def max_pool2d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices): return unpool(grad, indices, list(x.shape[-2:]), True)
 def max_pool3d_with_indices_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices): return unpool(grad, indices, list(x.shape[-3:]), True)
 
@@ -120,11 +120,10 @@ def avg_pool2d_backward(grad, x, *how): return gradients_of(lambda x: avg_pool2d
 def avg_pool3d_backward(grad, x, *how): return gradients_of(lambda x: avg_pool3d(x, *how), [x], grad)[0]
 
 
+# From means, as in PyTorch: a window that reaches over the end counts as a whole one, and a negative sum has no root.
 def lp_pool(x, norm_type, kernel, stride, ceil_mode, dims):
-    k = of_dims(kernel, dims)
-    w = pool_windows(x, k, k if stride is None else of_dims(stride, dims), [0] * dims, [1] * dims, 0, ceil_mode)
-    s = sum(pow(w, norm_type), -1)
-    return sign(s) * pow(relu(prim.abs(s)), 1 / norm_type)
+    y = avg_pool(pow(x, norm_type), kernel, stride, 0, ceil_mode, True, None, dims)
+    return pow(sign(y) * relu(prim.abs(y)) * product_of(of_dims(kernel, dims)), 1 / norm_type)
 
 
 def lp_pool1d(x, norm_type, kernel_size, stride=None, ceil_mode=False): return lp_pool(x, norm_type, kernel_size, stride, ceil_mode, 1)
@@ -269,4 +268,80 @@ class MaxUnpool2d(MaxUnpool):
 
 
 class MaxUnpool3d(MaxUnpool):
+    dims = 3
+
+
+# Windows that begin about (n - k) / (out - 1) apart, moved by a random number of a plane, the last at the end.
+def fractional_places(sample, n, out, k):
+    if out == 1:
+        return prim.full(list(sample.shape) + [1], n - k, torch.int64)
+    step, i = (n - k) / (out - 1), prim.iota(out, 0, 1, sample.dtype)
+    s = unsqueeze(sample, -1)
+    place = prim.trunc((i + s) * step) - prim.trunc(s * step)
+    return prim.where(i == out - 1, n - k, prim.convert(place, torch.int64))
+
+
+def fractional_max_pool(x, kernel_size, output_size, output_ratio, return_indices, samples, dims):
+    if x.ndim == dims + 1:
+        y = fractional_max_pool(unsqueeze(x, 0), kernel_size, output_size, output_ratio, return_indices, samples, dims)
+        return prim.named('values indices', squeeze(y[0], 0), squeeze(y[1], 0)) if return_indices else squeeze(y, 0)
+    k = of_dims(kernel_size, dims)
+    sizes = list(x.shape[2:])
+    if output_size is None:
+        ratio = of_dims(output_ratio, dims)
+        out = [int(n * q) for n, q in zip(sizes, ratio)]
+    else:
+        out = of_dims(output_size, dims)
+    samples = prim.uniform(list(x.shape[:2]) + [dims], torch.float32) if samples is None else samples
+    y, flat = x, 0
+    for d in range(dims):
+        first = fractional_places(samples[:, :, dims - 1 - d] if dims == 2 else samples[:, :, d], sizes[d], out[d], k[d])
+        place = flatten(unsqueeze(first, -1) + arange(k[d]), -2)  # [N, C, out * k]
+        shape = [1] * (dims + 2)
+        shape[0], shape[1], shape[2 + d] = x.shape[0], x.shape[1], out[d] * k[d]
+        index = prim.reshape(place, shape)
+        y = prim.gather(y, prim.expand(index, list(y.shape[:2 + d]) + [out[d] * k[d]] + list(y.shape[3 + d:])), 2 + d)
+        flat = flat * sizes[d] + index
+    flat = prim.expand(flat, y.shape)
+    y, flat = [windows_last(v, out, k) for v in (y, flat)]
+    best, at = max(y, -1)
+    return prim.named('values indices', best, squeeze(prim.gather(flat, unsqueeze(at, -1), flat.ndim - 1), -1)) if return_indices else best
+
+
+# [N, C, out * k, ...] -> [N, C, out, ..., k of all dims]
+def windows_last(x, out, k):
+    dims, shape = len(out), list(x.shape[:2])
+    for n, w in zip(out, k):
+        shape = shape + [n, w]
+    order = [0, 1] + [2 + 2 * d for d in range(dims)] + [3 + 2 * d for d in range(dims)]
+    return flatten(permute(prim.reshape(x, shape), order), 2 + dims, -1)
+
+
+def fractional_max_pool2d(x, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None): return fractional_max_pool(x, kernel_size, output_size, output_ratio, return_indices, _random_samples, 2)
+def fractional_max_pool3d(x, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None): return fractional_max_pool(x, kernel_size, output_size, output_ratio, return_indices, _random_samples, 3)
+
+
+def F_fractional_max_pool2d_with_indices(x, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None): return fractional_max_pool(x, kernel_size, output_size, output_ratio, True, _random_samples, 2)
+def F_fractional_max_pool3d_with_indices(x, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None): return fractional_max_pool(x, kernel_size, output_size, output_ratio, True, _random_samples, 3)
+def aten_fractional_max_pool2d(x, kernel_size, output_size, random_samples): return fractional_max_pool(x, kernel_size, output_size, None, True, random_samples, 2)
+def aten_fractional_max_pool3d(x, kernel_size, output_size, random_samples): return fractional_max_pool(x, kernel_size, output_size, None, True, random_samples, 3)
+
+
+def fractional_max_pool2d_backward(grad, x, kernel_size, output_size, indices): return unpool(grad, indices, list(x.shape[-2:]), True)
+def fractional_max_pool3d_backward(grad, x, kernel_size, output_size, indices): return unpool(grad, indices, list(x.shape[-3:]), True)
+
+
+class FractionalMaxPool2d(Module):
+    dims = 2
+
+    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        self.how = [kernel_size, output_size, output_ratio, return_indices]
+        self.samples = _random_samples
+        if _random_samples is not None:
+            self.register_buffer('_random_samples', _random_samples)
+
+    def forward(self, x): return fractional_max_pool(x, *self.how, None if self.samples is None else self._random_samples, self.dims)
+
+
+class FractionalMaxPool3d(FractionalMaxPool2d):
     dims = 3

@@ -3,52 +3,54 @@
 
 # Products of integers are sums of products.
 def product(a, b): return prim.dot(a, b) if prim.is_float(prim.result_type(a, b)) or prim.is_complex(prim.result_type(a, b)) else prim.convert(sum(unsqueeze(a, -1) * unsqueeze(b, -3), -2), prim.result_type(a, b))
-def mm(a, b, *, out_dtype=None): return product(a, b) if out_dtype is None else product(prim.convert(a, out_dtype), prim.convert(b, out_dtype))
-def bmm(a, b, *, out_dtype=None): return mm(a, b, out_dtype=out_dtype)
+def mm(input, mat2, *, out_dtype=None): return product(input, mat2) if out_dtype is None else product(prim.convert(input, out_dtype), prim.convert(mat2, out_dtype))
+def bmm(input, mat2, *, out_dtype=None): return mm(input, mat2, out_dtype=out_dtype)
 def _int_mm(a, b): return product(prim.convert(a, torch.int32), prim.convert(b, torch.int32))
 def scaled(x, by): return x if by == 1 else x * by
-def addmm(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(prim.dot(a, b), alpha)
-def baddbmm(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(prim.dot(a, b), alpha)
+def addmm(x, mat1, mat2, *, beta=1, alpha=1): return scaled(x, beta) + scaled(prim.dot(mat1, mat2), alpha)
+def baddbmm(x, batch1, batch2, *, beta=1, alpha=1): return scaled(x, beta) + scaled(prim.dot(batch1, batch2), alpha)
 def linear(x, weight, bias=None): return matmul(x, t(weight)) if bias is None else matmul(x, t(weight)) + bias
-def mv(a, b): return matmul(a, b)
-def dot(a, b): return matmul(a, b)
-def addmv(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(matmul(a, b), alpha)
-def addr(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(outer(a, b), alpha)
-def addbmm(x, a, b, *, beta=1, alpha=1): return scaled(x, beta) + scaled(sum(bmm(a, b), 0), alpha)
-def ger(a, b): return outer(a, b)
-def inner(a, b): return a * b if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, [[-1], [-1]])
+def mv(input, vec): return matmul(input, vec)
+def dot(input, tensor): return matmul(input, tensor)
+def addmv(x, mat, vec, *, beta=1, alpha=1): return scaled(x, beta) + scaled(matmul(mat, vec), alpha)
+def addr(x, vec1, vec2, *, beta=1, alpha=1): return scaled(x, beta) + scaled(outer(vec1, vec2), alpha)
+def addbmm(x, batch1, batch2, *, beta=1, alpha=1): return scaled(x, beta) + scaled(sum(bmm(batch1, batch2), 0), alpha)
+def ger(input, vec2): return outer(input, vec2)
+def inner(input, other): return input * other if input.ndim == 0 or other.ndim == 0 else tensordot(input, other, [[-1], [-1]])
 def chain_matmul(*tensors): return linalg_multi_dot(tensors)
-def bilinear(a, b, w, bias=None):
-    y = einsum('bi,oij,bj->bo', flatten(a, 0, -2), w, flatten(b, 0, -2)) if a.ndim > 2 else einsum('bi,oij,bj->bo', a, w, b)
-    y = prim.reshape(y, list(a.shape[:-1]) + [w.shape[0]])
+def bilinear(input1, input2, weight, bias=None):
+    y = einsum('bi,oij,bj->bo', flatten(input1, 0, -2), weight, flatten(input2, 0, -2)) if input1.ndim > 2 else einsum('bi,oij,bj->bo', input1, weight, input2)
+    y = prim.reshape(y, list(input1.shape[:-1]) + [weight.shape[0]])
     return y if bias is None else y + bias
 
 
 # The last dims of a by the first ones of b, or the dims of two lists.
-def tensordot(a, b, dims=2):
+def tensordot(a, b, dims=2, dims_self=None, dims_other=None):
+    if isinstance(dims_self, (list, tuple)):
+        dims = [dims_self, dims_other]
     p, q = (list(range(a.ndim - dims, a.ndim)), list(range(dims))) if isinstance(dims, int) else (all_dims(a, dims[0]), all_dims(b, dims[1]))
     m, n = [d for d in range(a.ndim) if d not in p], [d for d in range(b.ndim) if d not in q]
     y = product(prim.reshape(prim.permute(a, m + p), [count(a, m), count(a, p)]), prim.reshape(prim.permute(b, q + n), [count(b, q), count(b, n)]))
     return prim.reshape(y, [a.shape[d] for d in m] + [b.shape[d] for d in n])
 
 
-def kron(a, b):
-    n = max_of(a.ndim, b.ndim)
-    p, q = [1] * (n - a.ndim) + list(a.shape), [1] * (n - b.ndim) + list(b.shape)
+def kron(input, other):
+    n = max_of(input.ndim, other.ndim)
+    p, q = [1] * (n - input.ndim) + list(input.shape), [1] * (n - other.ndim) + list(other.shape)
     x, y, out = [], [], []
     for i, k in zip(p, q):
         x, y, out = x + [i, 1], y + [1, k], out + [i * k]
-    return prim.reshape(prim.reshape(a, x) * prim.reshape(b, y), out)
+    return prim.reshape(prim.reshape(input, x) * prim.reshape(other, y), out)
 
 
 # Distances of all rows of a from all rows of b. As in PyTorch by a product where there are many terms.
-def cdist(a, b, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'):
-    terms = a.shape[-1]
-    many = isinstance(terms, int) and terms > 64 and (a.shape[-2] > 25 or b.shape[-2] > 25)
+def cdist(x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'):
+    terms = x1.shape[-1]
+    many = isinstance(terms, int) and terms > 64 and (x1.shape[-2] > 25 or x2.shape[-2] > 25)
     if p == 2 and (compute_mode == 'use_mm_for_euclid_dist' or many and compute_mode != 'donot_use_mm_for_euclid_dist'):
-        squares = sum(a * a, -1, True) + unsqueeze(sum(b * b, -1), -2)
-        return root(prim.maximum(squares - 2 * matmul(a, transpose(b, -1, -2)), 0))
-    apart = unsqueeze(a, -2) - unsqueeze(b, -3)
+        squares = sum(x1 * x1, -1, True) + unsqueeze(sum(x2 * x2, -1), -2)
+        return root(prim.maximum(squares - 2 * matmul(x1, transpose(x2, -1, -2)), 0))
+    apart = unsqueeze(x1, -2) - unsqueeze(x2, -3)
     if p != math.inf:
         return norm(apart, p, -1)
     d = prim.abs(apart)  # all that are the largest have the whole gradient
@@ -73,25 +75,25 @@ def aten__cdist_backward(grad, a, b, p, y):
     return sum(unsqueeze(grad, -1) * prim.where(y == 0, 0, slope).to(x.dtype), -2)
 
 
-def outer(a, b): return unsqueeze(a, 1) * b
+def outer(input, vec2): return unsqueeze(input, 1) * vec2
 
 
-def matmul(a, b):
-    if a.ndim == 1 and b.ndim == 1:
-        return sum(a * b)
-    if a.ndim == 1:
-        return squeeze(matmul(unsqueeze(a, 0), b), -2)
-    if b.ndim == 1:
-        return squeeze(matmul(a, unsqueeze(b, 1)), -1)
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    if b.ndim == 2 and a.ndim > 2:
-        y = product(prim.reshape(a, [count(a, list(range(a.ndim - 1))), k]), b)
-        return prim.reshape(y, list(a.shape[:-1]) + [n])
-    if a.ndim == 2 and b.ndim == 2:
-        return product(a, b)
-    p, q = prim.broadcast(prim.full(a.shape[:-2], 0, a.dtype), prim.full(b.shape[:-2], 0, b.dtype))
+def matmul(input, other):
+    if input.ndim == 1 and other.ndim == 1:
+        return sum(input * other)
+    if input.ndim == 1:
+        return squeeze(matmul(unsqueeze(input, 0), other), -2)
+    if other.ndim == 1:
+        return squeeze(matmul(input, unsqueeze(other, 1)), -1)
+    m, k, n = input.shape[-2], input.shape[-1], other.shape[-1]
+    if other.ndim == 2 and input.ndim > 2:
+        y = product(prim.reshape(input, [count(input, list(range(input.ndim - 1))), k]), other)
+        return prim.reshape(y, list(input.shape[:-1]) + [n])
+    if input.ndim == 2 and other.ndim == 2:
+        return product(input, other)
+    p, q = prim.broadcast(prim.full(input.shape[:-2], 0, input.dtype), prim.full(other.shape[:-2], 0, other.dtype))
     lead = list(p.shape)
-    y = product(prim.expand(a, lead + [m, k]), prim.expand(b, lead + [k, n]))
+    y = product(prim.expand(input, lead + [m, k]), prim.expand(other, lead + [k, n]))
     return y
 
 
@@ -221,9 +223,23 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    def __init__(self, in1, in2, out, bias=True, **how):
-        self.weight = prim.parameter([out, in1, in2], torch.float32)
-        self.bias = prim.parameter([out], torch.float32) if bias else None
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = prim.parameter([out_features, in1_features, in2_features], or_float(dtype))
+        self.bias = prim.parameter([out_features], or_float(dtype)) if bias else None
 
-    def forward(self, a, b):
-        return bilinear(a, b, self.weight, self.bias)
+    def forward(self, input1, input2): return bilinear(input1, input2, self.weight, self.bias)
+
+
+def conv_tbc(x, weight, bias, pad=0):
+    return permute(conv1d(permute(x, 1, 2, 0), permute(weight, 2, 1, 0), bias, 1, pad), 2, 0, 1)
+
+
+def aten__pdist_backward(grad, x, p, y): return gradients_of(lambda x: pdist(x, p), [x], grad)[0]
+def aten__pdist_forward(x, p=2.0): return pdist(x, p)
+
+
+# Distances of each row from those after it.
+def pdist(x, p=2.0):
+    pairs = triu_indices(x.shape[0], x.shape[0], 1)
+    return norm(aten_index(x, [pairs[0]]) - aten_index(x, [pairs[1]]), p, -1)

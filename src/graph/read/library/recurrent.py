@@ -2,23 +2,26 @@
 
 
 class Recurrent(Module):
+    projects = False
+
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None):
-        if proj_size:
-            prim.fail("proj_size of a recurrent module is not supported")
+        if proj_size and not self.projects:
+            prim.fail("proj_size is an LSTM's alone")
         self.p, self.dtype = dropout, or_float(dtype)
         self.input_size, self.hidden_size, self.num_layers, self.bidirectional = input_size, hidden_size, num_layers, bidirectional
         self.hidden, self.layers, self.batch_first, self.both = hidden_size, num_layers, batch_first, bidirectional
+        self.proj_size, self.out = proj_size, proj_size if proj_size else hidden_size
         cells = []
         ways = 2 if bidirectional else 1
         for layer in range(num_layers):
-            width = input_size if layer == 0 else hidden_size * ways
+            width = input_size if layer == 0 else self.out * ways
             for way in range(ways):
                 cells.append(self.parameters_of(width, bias, f"l{layer}" + ("_reverse" if way else "")))
         self.cells = cells  # after the names that parameters have
 
     def parameters_of(self, width, bias, name):
         n, c = self.gates * self.hidden, {}
-        c['w'], c['u'] = prim.parameter([n, width], self.dtype), prim.parameter([n, self.hidden], self.dtype)
+        c['w'], c['u'] = prim.parameter([n, width], self.dtype), prim.parameter([n, self.out], self.dtype)
         setattr(self, f"weight_ih_{name}", c['w'])
         setattr(self, f"weight_hh_{name}", c['u'])
         c['b'] = prim.parameter([n], self.dtype) if bias else 0
@@ -26,6 +29,9 @@ class Recurrent(Module):
         if bias:
             setattr(self, f"bias_ih_{name}", c['b'])
             setattr(self, f"bias_hh_{name}", c['d'])
+        if self.proj_size:
+            c['p'] = prim.parameter([self.proj_size, self.hidden], self.dtype)
+            setattr(self, f"weight_hr_{name}", c['p'])
         return c
 
     def run(self, x, states):
@@ -39,7 +45,7 @@ class Recurrent(Module):
             outs = []
             for way in range(ways):
                 c = self.cells[layer * ways + way]
-                state = [s[layer * ways + way] for s in states] if states is not None else [prim.full([x.shape[1], self.hidden], 0, x.dtype)] * self.kept
+                state = [s[layer * ways + way] for s in states] if states is not None else [prim.full([x.shape[1], n], 0, x.dtype) for n in [self.out, self.hidden][:self.kept]]
                 inputs = matmul(x, t(c['w'])) + c['b']
                 steps = [None] * x.shape[0]
                 for i in range(x.shape[0]):
@@ -54,13 +60,14 @@ class Recurrent(Module):
 
 
 class LSTM(Recurrent):
-    gates, kept = 4, 2
+    gates, kept, projects = 4, 2, True
 
     def step(self, x, state, c):
         h, cell = state
         i, f, g, o = chunk(x + matmul(h, t(c['u'])) + c['d'], 4, 1)
         cell = sigmoid(f) * cell + sigmoid(i) * tanh(g)
-        return [sigmoid(o) * tanh(cell), cell]
+        h = sigmoid(o) * tanh(cell)
+        return [matmul(h, t(c['p'])) if 'p' in c else h, cell]
 
     def forward(self, x, hx=None):
         y, last = self.run(x, hx)

@@ -27,9 +27,9 @@ def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=
 
 
 def bucketize(values, boundaries, *, out_int32=False, right=False): return searchsorted(boundaries, values, out_int32=out_int32, right=right)
-def isin(x, test, *, assume_unique=False, invert=False):
-    t = test if isinstance(test, torch.Tensor) else prim.full([], test, x.dtype)
-    hit = any(unsqueeze(x, -1) == flatten(t), -1)
+def isin(elements, test_elements, *, assume_unique=False, invert=False):
+    t = test_elements if isinstance(test_elements, torch.Tensor) else prim.full([], test_elements, elements.dtype)
+    hit = any(unsqueeze(elements, -1) == flatten(t), -1)
     return ~hit if invert else hit
 
 

@@ -43,7 +43,7 @@ def view_as_type(x, dtype):
     return prim.convert(x, dtype)
 
 
-def reshape(x, *size): return prim.reshape(x, sizes_of(size))
+def reshape(x, *shape): return prim.reshape(x, sizes_of(shape))
 def aten__unsafe_view(x, size): return prim.reshape(x, size)
 def view_as(x, y): return prim.reshape(x, y.shape)
 def expand(x, *size, implicit=False): return prim.expand(x, sizes_of(size))
@@ -60,7 +60,7 @@ def transpose(x, dim0, dim1):
     return prim.permute(x, dims)
 
 
-def swapaxes(x, dim0, dim1): return transpose(x, dim0, dim1)
+def swapaxes(x, axis0, axis1): return transpose(x, axis0, axis1)
 
 
 def movedim(x, source, destination):
@@ -78,7 +78,7 @@ def unsqueeze(x, dim):
 
 
 def squeeze(x, dim=None):
-    dims = all_dims(x, dim)
+    dims = [] if isinstance(dim, (list, tuple)) and not dim else all_dims(x, dim)
     return without(x, [d for d in dims if x.ndim and x.shape[d] == 1])
 
 
@@ -152,13 +152,14 @@ def split(x, split_size, dim=0):
     return [prim.slice(x, dim, i, min_of(i + split_size, n), 1) for i in range(0, n, split_size)]
 
 
+def torch_split(tensor, split_size_or_sections, dim=0): return split(tensor, split_size_or_sections, dim)
 def min_of(a, b): return a if a < b else b
 def max_of(a, b): return a if a > b else b
 
 
-def split_with_sizes(x, sizes, dim=0):
+def split_with_sizes(x, split_sizes, dim=0):
     out, at = [], 0
-    for s in sizes:
+    for s in split_sizes:
         out.append(prim.slice(x, dim, at, at + s, 1))
         at = at + s
     return out
@@ -209,8 +210,8 @@ def roll(x, shifts, dims=None):
 def aten_repeat(x, sizes): return tensor_repeat(x, *sizes)
 
 
-def tensor_repeat(x, *sizes):
-    s = sizes_of(sizes)
+def tensor_repeat(x, *repeats):
+    s = sizes_of(repeats)
     x = prim.reshape(x, [1] * (len(s) - x.ndim) + list(x.shape))
     out, wide, final = [], [], []
     for n, k in zip(x.shape, s):
@@ -220,7 +221,7 @@ def tensor_repeat(x, *sizes):
     return clone(prim.reshape(prim.expand(prim.reshape(x, out), wide), final))
 
 
-def repeat_interleave(x, repeats, dim=None):
+def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     if dim is None:
         x, dim = flatten(x), 0
     d = dim_of(x, dim)
@@ -266,20 +267,25 @@ def padded_by(x, d, low, high, mode):
     return prim.concat(parts, d) if len(parts) > 1 else x
 
 
-def pixel_shuffle(x, r):
+def replication_pad1d_backward(grad, x, padding): return gradients_of(lambda x: F_pad(x, padding, 'replicate'), [x], grad)[0]
+def replication_pad2d_backward(grad, x, padding): return gradients_of(lambda x: F_pad(x, padding, 'replicate'), [x], grad)[0]
+def replication_pad3d_backward(grad, x, padding): return gradients_of(lambda x: F_pad(x, padding, 'replicate'), [x], grad)[0]
+
+
+def pixel_shuffle(x, upscale_factor):
     c, h, w = x.shape[-3:]
     lead = list(x.shape[:-3])
     k = len(lead)
-    y = prim.permute(prim.reshape(x, lead + [c // (r * r), r, r, h, w]), list(range(k)) + [k + i for i in [0, 3, 1, 4, 2]])
-    return prim.reshape(y, lead + [c // (r * r), h * r, w * r])
+    y = prim.permute(prim.reshape(x, lead + [c // (upscale_factor * upscale_factor), upscale_factor, upscale_factor, h, w]), list(range(k)) + [k + i for i in [0, 3, 1, 4, 2]])
+    return prim.reshape(y, lead + [c // (upscale_factor * upscale_factor), h * upscale_factor, w * upscale_factor])
 
 
-def pixel_unshuffle(x, r):
+def pixel_unshuffle(x, downscale_factor):
     c, h, w = x.shape[-3:]
     lead = list(x.shape[:-3])
     k = len(lead)
-    y = prim.permute(prim.reshape(x, lead + [c, h // r, r, w // r, r]), list(range(k)) + [k + i for i in [0, 2, 4, 1, 3]])
-    return prim.reshape(y, lead + [c * r * r, h // r, w // r])
+    y = prim.permute(prim.reshape(x, lead + [c, h // downscale_factor, downscale_factor, w // downscale_factor, downscale_factor]), list(range(k)) + [k + i for i in [0, 2, 4, 1, 3]])
+    return prim.reshape(y, lead + [c * downscale_factor * downscale_factor, h // downscale_factor, w // downscale_factor])
 
 
 def channel_shuffle(x, groups): return flatten(transpose(unflatten(x, 1, [groups, x.shape[1] // groups]), 1, 2), 1, 2)
@@ -356,11 +362,12 @@ def swapdims(x, dim0, dim1): return transpose(x, dim0, dim1)
 def moveaxis(x, source, destination): return movedim(x, source, destination)
 def adjoint(x): return conj(transpose(x, -2, -1))
 def tile(x, *dims): return tensor_repeat(x, [1] * (x.ndim - len(sizes_of(dims))) + list(sizes_of(dims)))
-def torch_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)
-def tensor_tensor_split(x, parts, dim=0): return tensor_split_at(x, parts, dim)
-def hsplit(x, parts): return tensor_split_at(x, parts, 0 if x.ndim == 1 else 1)
-def vsplit(x, parts): return tensor_split_at(x, parts, 0)
-def dsplit(x, parts): return tensor_split_at(x, parts, 2)
+def torch_tensor_split(x, indices_or_sections=None, dim=0, *, indices=None, sections=None): return tensor_split_at(x, parts_of(indices_or_sections, indices, sections), dim)
+def tensor_tensor_split(x, indices_or_sections=None, dim=0, *, indices=None, sections=None): return tensor_split_at(x, parts_of(indices_or_sections, indices, sections), dim)
+def parts_of(*given): return [p for p in given if p is not None][0]
+def hsplit(x, indices_or_sections=None, *, indices=None, sections=None): return tensor_split_at(x, parts_of(indices_or_sections, indices, sections), 0 if x.ndim == 1 else 1)
+def vsplit(x, indices_or_sections=None, *, indices=None, sections=None): return tensor_split_at(x, parts_of(indices_or_sections, indices, sections), 0)
+def dsplit(x, indices_or_sections=None, *, indices=None, sections=None): return tensor_split_at(x, parts_of(indices_or_sections, indices, sections), 2)
 def row_stack(tensors): return vstack(tensors)
 def broadcast_tensors(*tensors): return prim.broadcast(*sizes_of(tensors))
 
@@ -464,14 +471,14 @@ def fill_diagonal(x, value, wrap=False):
 
 
 # Places of a triangle, row by row: a row ends where so many have come, and begins at its own column.
-def tril_indices(row, col, offset=0, **how):
+def tril_indices(row, col, offset=0, *, dtype=torch.int64, **placed):
     n = clamp(arange(row) + (offset + 1), 0, col)
-    return triangle_places(n, prim.full([row], 0, torch.int64), [min_of(max_of(r + offset + 1, 0), col) for r in range(row)])
+    return prim.convert(triangle_places(n, prim.full([row], 0, torch.int64), [min_of(max_of(r + offset + 1, 0), col) for r in range(row)]), dtype)
 
 
-def triu_indices(row, col, offset=0, **how):
+def triu_indices(row, col, offset=0, *, dtype=torch.int64, **placed):
     first = clamp(arange(row) + offset, 0, col)
-    return triangle_places(col - first, first, [col - min_of(max_of(r + offset, 0), col) for r in range(row)])
+    return prim.convert(triangle_places(col - first, first, [col - min_of(max_of(r + offset, 0), col) for r in range(row)]), dtype)
 
 
 def triangle_places(n, first, counts):
@@ -587,6 +594,45 @@ def resized(x, d, n, out, scale, mode, align_corners):
     return index_select(x, d, first) * (1 - w) + index_select(x, d, prim.minimum(first + 1, n - 1)) * w
 
 
+# As ATen has it: all sizes, or scales that say more of them.
+def antialiased_to(x, mode, output_size, align_corners, scales):
+    for i, n in enumerate(output_size):
+        d = x.ndim - 2 + i
+        s = scales[i] if scales[i] is not None and scales[i] > 0 else None
+        x = antialiased(x, d, x.shape[d], n, x.shape[d] / n if s is None else 1 / s, mode, align_corners)
+    return x
+
+
+def sizes_or_scales(x, output_size, scale_factors):
+    if output_size is not None:
+        return output_size, [None, None]
+    return [int(x.shape[x.ndim - 2 + i] * s) for i, s in enumerate(scale_factors)], scale_factors
+
+
+def aten__upsample_bilinear2d_aa(x, output_size, align_corners, scales_h=None, scales_w=None): return antialiased_to(x, 'bilinear', output_size, align_corners, [scales_h, scales_w])
+def aten__upsample_bicubic2d_aa(x, output_size, align_corners, scales_h=None, scales_w=None): return antialiased_to(x, 'bicubic', output_size, align_corners, [scales_h, scales_w])
+
+
+def aten__upsample_bilinear2d_aa_vec(x, output_size, align_corners, scale_factors):
+    sizes, scales = sizes_or_scales(x, output_size, scale_factors)
+    return antialiased_to(x, 'bilinear', sizes, align_corners, scales)
+
+
+def aten__upsample_bicubic2d_aa_vec(x, output_size, align_corners, scale_factors):
+    sizes, scales = sizes_or_scales(x, output_size, scale_factors)
+    return antialiased_to(x, 'bicubic', sizes, align_corners, scales)
+
+
+def aten__upsample_bilinear2d_aa_backward(grad, output_size, input_size, align_corners, scales_h=None, scales_w=None):
+    x = prim.full(input_size, 0, grad.dtype)
+    return gradients_of(lambda x: antialiased_to(x, 'bilinear', output_size, align_corners, [scales_h, scales_w]), [x], grad)[0]
+
+
+def aten__upsample_bicubic2d_aa_backward(grad, output_size, input_size, align_corners, scales_h=None, scales_w=None):
+    x = prim.full(input_size, 0, grad.dtype)
+    return gradients_of(lambda x: antialiased_to(x, 'bicubic', output_size, align_corners, [scales_h, scales_w]), [x], grad)[0]
+
+
 def cubic_near(w): return (1.25 * w - 2.25) * w * w + 1
 def cubic_far(w): return ((-0.75 * w + 3.75) * w - 6) * w + 3
 
@@ -657,6 +703,10 @@ def grid_corner(x, place):
 
 def aten_grid_sampler_2d(x, grid, mode, padding_mode, align_corners):
     return grid_sample(x, grid, ['bilinear', 'nearest', 'bicubic'][mode], ['zeros', 'border', 'reflection'][padding_mode], align_corners)
+
+
+def aten_grid_sampler_3d(x, grid, mode, padding_mode, align_corners): return aten_grid_sampler_2d(x, grid, mode, padding_mode, align_corners)
+def aten_grid_sampler_3d_backward(grad, x, grid, mode, padding_mode, align_corners, mask): return aten_grid_sampler_2d_backward(grad, x, grid, mode, padding_mode, align_corners, mask)
 
 
 def aten_grid_sampler_2d_backward(grad, x, grid, mode, padding_mode, align_corners, mask):
@@ -785,3 +835,85 @@ class CircularPad2d(Padding):
 
 class CircularPad3d(Padding):
     dims, mode = 3, 'circular'
+
+
+# ---- names that say that a copy is wanted, or that none is ----
+
+def alias_copy(x): return clone(x)
+def detach_copy(x): return clone(detach(x))
+def as_strided_copy(x, size, stride, storage_offset=0): return clone(as_strided(x, size, stride, storage_offset))
+def diagonal_copy(x, offset=0, dim1=0, dim2=1): return clone(diagonal(x, offset, dim1, dim2))
+def expand_copy(x, size, *, implicit=False): return clone(expand(x, size))
+def narrow_copy(x, dim, start, length): return clone(narrow(x, dim, start, length))
+def permute_copy(x, dims): return clone(permute(x, dims))
+def select_copy(x, dim, index): return clone(select(x, dim, index))
+def slice_copy(x, dim=0, start=None, end=None, step=1): return clone(slice(x, dim, start, end, step))
+def split_copy(x, split_size, dim=0): return [clone(y) for y in split(x, split_size, dim)]
+def split_with_sizes_copy(x, split_sizes, dim=0): return [clone(y) for y in split_with_sizes(x, split_sizes, dim)]
+def squeeze_copy(x, dim=None): return clone(squeeze(x, dim))
+def t_copy(x): return clone(t(x))
+def transpose_copy(x, dim0, dim1): return clone(transpose(x, dim0, dim1))
+def unbind_copy(x, dim=0): return [clone(y) for y in unbind(x, dim)]
+def unfold_copy(x, dimension, size, step): return clone(unfold(x, dimension, size, step))
+def unsqueeze_copy(x, dim): return clone(unsqueeze(x, dim))
+def view_copy(x, size=None, dtype=None): return clone(view(x, size if dtype is None else dtype))
+def unsafe_chunk(x, chunks, dim=0): return chunk(x, chunks, dim)
+def unsafe_split(x, split_size, dim=0): return split(x, split_size, dim)
+def unsafe_split_with_sizes(x, split_sizes, dim=0): return split_with_sizes(x, split_sizes, dim)
+def resize_as(x, y): return reshape(x, y.shape)
+def nelement(x): return prim.numel(x)
+def ndimension(x): return x.ndim
+def element_size(x): return x.itemsize
+def sum_to_size(x, *size):
+    shape = list(sizes_of(size))
+    lead = x.ndim - len(shape)
+    dims = list(range(lead)) + [d + lead for d, n in enumerate(shape) if n == 1 and x.shape[d + lead] != 1]
+    return prim.reshape(prim.sum(x, dims), shape) if dims else x
+
+
+# Slopes between neighbours, which lie `spacing` apart or at its coordinates; at both ends those of one side.
+def gradient(x, *, spacing=1, dim=None, edge_order=1):
+    dims = all_dims(x, dim)
+    apart = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    out = []
+    for d, h in zip(dims, apart):
+        n = x.shape[d]
+        low, mid, high = [prim.slice(x, d, i, n - 2 + i, 1) for i in range(3)]
+        shape = [-1 if k == d else 1 for k in range(x.ndim)]
+        if isinstance(h, torch.Tensor):
+            gaps = prim.reshape(prim.slice(h, 0, 1, None, 1) - prim.slice(h, 0, 0, -1, 1), shape)
+        else:
+            gaps = prim.reshape(prim.full([n - 1], h, x.dtype), shape)
+        a, b = prim.slice(gaps, d, 0, -1, 1), prim.slice(gaps, d, 1, None, 1)
+        inner = (mid - low) * (b / (a * (a + b))) + (high - mid) * (a / (b * (a + b))) if isinstance(h, torch.Tensor) else (high - low) / (2 * h)
+        ends = []
+        for side in (0, 1):
+            v = [prim.slice(x, d, n - 1 - k if side else k, n - k if side else k + 1, 1) for k in range(3 if edge_order == 2 else 2)]
+            g = [prim.slice(gaps, d, n - 2 - k if side else k, n - 1 - k if side else k + 1, 1) for k in range(edge_order)]
+            slope = (v[1] - v[0]) / g[0]
+            if edge_order == 2:
+                slope = slope - ((v[2] - v[1]) / g[1] - slope) * (g[0] / (g[0] + g[1]))
+            ends.append(-slope if side else slope)
+        out.append(prim.concat([ends[0], inner, ends[1]], d))
+    return out
+
+
+def vander(x, N=None, increasing=False):
+    n = x.shape[0] if N is None else N
+    powers = arange(n) if increasing else arange(n - 1, -1, -1)
+    return vandermonde(x, powers)
+
+
+def vandermonde(x, powers): return pow(unsqueeze(x, -1), prim.convert(powers, x.dtype)) if prim.is_float(x.dtype) else pow(unsqueeze(x, -1), powers)
+
+
+# Indices of all choices of r of n, in order.
+def choices(first, n, r, again):
+    if r == 0:
+        return [[]]
+    return [[i] + rest for i in range(first, n) for rest in choices(i if again else i + 1, n, r - 1, again)]
+
+
+def combinations(x, r=2, with_replacement=False):
+    rows = choices(0, x.shape[0], r, with_replacement)
+    return aten_index(x, [tensor(rows)]) if rows and r else prim.full([0, r] if r else [0], 0, x.dtype)

@@ -42,7 +42,13 @@ def erf(x): return prim.erf(x)
 def floor(x): return prim.floor(x) if prim.is_float(x.dtype) else x
 def ceil(x): return prim.ceil(x) if prim.is_float(x.dtype) else x
 def trunc(x): return prim.trunc(x) if prim.is_float(x.dtype) else x
-def round(x): return prim.round(x) if prim.is_float(x.dtype) else x
+def round(x, *, decimals=0):
+    if not prim.is_float(x.dtype) or decimals == 0:
+        return prim.round(x) if prim.is_float(x.dtype) else x
+    return prim.round(x * 10 ** decimals) / 10 ** decimals if decimals > 0 else prim.round(x / 10 ** -decimals) * 10 ** -decimals
+
+
+
 def minimum(x, y): return prim.minimum(x, y)
 def maximum(x, y): return prim.maximum(x, y)
 def fma(x, y, z): return prim.fma(x, y, z)
@@ -115,7 +121,12 @@ def not_equal(x, y): return x != y
 def isfinite(x): return prim.abs(x) < math.inf
 def isposinf(x): return x == math.inf
 def isneginf(x): return x == -math.inf
-def isclose(x, y, rtol=1e-05, atol=1e-08): return (x == y) | (prim.abs(x - y) <= atol + prim.abs(y) * rtol)
+def isclose(x, y, rtol=1e-05, atol=1e-08, equal_nan=False):
+    near = (x == y) | (prim.abs(y) < math.inf) & (prim.abs(x - y) <= atol + prim.abs(y) * rtol)
+    return near | (x != x) & (y != y) if equal_nan else near
+
+
+
 def log10(x): return prim.log2(x) * 0.30102999566398120
 # Squares of large numbers may be infinite: there the logarithm is that of twice the number.
 def asinh(x):
@@ -139,8 +150,19 @@ def lgamma(x): return prim.lgamma(x)
 def gammaln(x): return prim.lgamma(x)
 def i0(x): return prim.bessel_i0(x)
 def i1(x): return prim.bessel_i1(x)
-def i0e(x): return prim.exp(-prim.abs(x)) * prim.bessel_i0(x)
-def i1e(x): return prim.exp(-prim.abs(x)) * prim.bessel_i1(x)
+# In float64; what of large x is infinite by its asymptotic series.
+def scaled_bessel(f, x, order):
+    y = prim.abs(prim.convert(x, torch.float64))
+    near, far, term, total = prim.minimum(y, 100), prim.maximum(y, 100), 1, 1
+    for k in range(1, 8):
+        term = term * (4 * order - (2 * k - 1) ** 2) / (-8 * k) / far
+        total = total + term
+    z = prim.where(y < 100, f(near) * prim.exp(-near), total / prim.sqrt(2 * math.pi * far))
+    return prim.convert(prim.where(x < 0, -z, z) if order else z, x.dtype if prim.is_float(x.dtype) else torch.float32)
+
+
+def i0e(x): return prim.differentiate(scaled_bessel(prim.bessel_i0, x, 0), [x], lambda g, x: [g * (i1e(x) - sign(x) * i0e(x))])
+def i1e(x): return prim.differentiate(scaled_bessel(prim.bessel_i1, x, 1), [x], lambda g, x: [g * (i0e(x) - i1e(x) * (sign(x) + prim.where(x == 0, 0, 1 / prim.where(x == 0, 1, x))) - prim.where(x == 0, 0.5, 0))])
 def ndtr(x): return 0.5 * prim.erfc(x * -0.7071067811865476)
 def ndtri(x): return 1.4142135623730951 * prim.erfinv(2 * x - 1)
 def entr(x): return prim.where(x > 0, -x * prim.log(prim.where(x > 0, x, 1)), prim.where(x == 0, 0, prim.where(x < 0, -math.inf, x))).to(x.dtype)
@@ -170,6 +192,128 @@ def multigammaln(x, p):
 
 
 def mvlgamma(x, p): return multigammaln(x, p)
+
+# In float64, as series: sums of ten terms, and Euler and Maclaurin's of the rest.
+def zeta_above(s, a):
+    total = 0
+    for k in range(10):
+        total = total + prim.pow(a + k, -s)
+    n = a + 10
+    total = total + prim.pow(n, 1 - s) / (s - 1) + 0.5 * prim.pow(n, -s)
+    rising, power = s, prim.pow(n, -s - 1)
+    for k, c in enumerate([12, -720, 30240, -1209600, 47900160, -1307674368000 / 691, 74724249600]):
+        total = total + rising * power / c
+        rising, power = rising * (s + 2 * k + 1) * (s + 2 * k + 2), power / (n * n)
+    return total
+
+
+# Below 0, for whole x alone: with q = f - m, 0 < f <= 1, the first m terms are those of f to -q, with a sign.
+def zeta(x, y):
+    t = prim.result_type(x, y)
+    s, a = prim.broadcast(*[prim.convert(v, torch.float64) if isinstance(v, torch.Tensor) else prim.full([], v, torch.float64) for v in (x, y)])
+    whole, pole = s == prim.floor(s), (a <= 0) & (a > -math.inf) & (a == prim.floor(a))
+    positive = zeta_above(s, prim.where(a > 0, a, 1))
+    f = prim.where(a > 0, 0.5, a - prim.floor(a))
+    f = prim.where(f == 0, 0.5, f)
+    mirrored = zeta_above(s, 1 - f) - zeta_above(s, prim.where(a > 0, 1, 1 - a))
+    odd = prim.rem(s, 2) != 0
+    total = prim.where(a > 0, positive, zeta_above(s, f) + prim.where(odd, -mirrored, mirrored))
+    z = prim.where((a < 0) & ~whole & ~pole, math.nan, prim.where(pole, math.inf, total))
+    z = prim.where((s != s) | (a != a), math.nan, prim.where(s == 1, math.inf, prim.where(s < 1, math.nan, z)))
+    return prim.convert(z, t if prim.is_float(t) else torch.float32)
+
+
+def polygamma(n, x):
+    if isinstance(n, torch.Tensor):
+        n, x = x, n
+    if n < 0:
+        prim.fail("polygamma takes n >= 0")
+    if n == 0:
+        return digamma(x)
+    y = zeta(float(n + 1), x) * math.gamma(n + 1.0) * (-1) ** (n + 1)
+    return prim.differentiate(y, [x], lambda g, x: [g * polygamma(n + 1, x)])
+
+
+# exp(x * x) erfc(x); of large x, where erfc is 0, its asymptotic series.
+def erfcx(x):
+    y = prim.convert(x, torch.float64)
+    near = prim.minimum(prim.abs(y), 25)
+    w = 1 / (2 * prim.maximum(prim.abs(y), 25) * prim.maximum(prim.abs(y), 25))
+    far = 0.5641895835477563 / prim.maximum(prim.abs(y), 25) * (1 - w * (1 - 3 * w * (1 - 5 * w * (1 - 7 * w))))
+    positive = prim.where(prim.abs(y) < 25, prim.exp(near * near) * prim.erfc(near), far)
+    z = prim.where(y != y, y, prim.where(y < 0, 2 * prim.exp(y * y) - positive, positive))
+    z = prim.convert(z, x.dtype if prim.is_float(x.dtype) else torch.float32)
+    return prim.differentiate(z, [x], lambda g, x: [g * (2 * x * z - 1.1283791670955126)])
+
+
+def log_ndtr(x):
+    t = x * 0.7071067811865476
+    y = prim.where(x < -1, prim.log(0.5 * erfcx(prim.where(x < -1, -t, 0))) - t * t, prim.log1p(-0.5 * prim.erfc(prim.where(x < -1, 0, t))))
+    return prim.differentiate(y, [x], lambda g, x: [g * 0.7978845608028654 / erfcx(-x * 0.7071067811865476)])
+
+
+def modified_bessel_i0(x): return prim.bessel_i0(x)
+def modified_bessel_i1(x): return prim.bessel_i1(x)
+
+
+# By recurrence; how many steps there are is known.
+def steps_of(name, n):
+    if isinstance(n, torch.Tensor):
+        prim.fail(f"{name} of a degree that is a tensor is not supported")
+    return range(1, int(n))
+
+
+def recurrence(name, x, n, first, step):
+    steps = steps_of(name, n)
+    if n < 0:
+        return zeros_like(x)
+    a, b = full_like(x, 1), first
+    for k in steps:
+        a, b = b, step(k, b, a)
+    return a if n == 0 else b
+
+
+def chebyshev_polynomial_t(x, n): return recurrence('chebyshev_polynomial_t', x, n, x, lambda k, b, a: 2 * x * b - a)
+def chebyshev_polynomial_u(x, n): return recurrence('chebyshev_polynomial_u', x, n, 2 * x, lambda k, b, a: 2 * x * b - a)
+def chebyshev_polynomial_v(x, n): return recurrence('chebyshev_polynomial_v', x, n, 2 * x - 1, lambda k, b, a: 2 * x * b - a)
+def chebyshev_polynomial_w(x, n): return recurrence('chebyshev_polynomial_w', x, n, 2 * x + 1, lambda k, b, a: 2 * x * b - a)
+def hermite_polynomial_h(x, n): return recurrence('hermite_polynomial_h', x, n, 2 * x, lambda k, b, a: 2 * x * b - 2 * k * a)
+def hermite_polynomial_he(x, n): return recurrence('hermite_polynomial_he', x, n, x, lambda k, b, a: x * b - k * a)
+def laguerre_polynomial_l(x, n): return recurrence('laguerre_polynomial_l', x, n, 1 - x, lambda k, b, a: ((2 * k + 1 - x) * b - k * a) / (k + 1))
+def legendre_polynomial_p(x, n): return recurrence('legendre_polynomial_p', x, n, x, lambda k, b, a: ((2 * k + 1) * x * b - k * a) / (k + 1))
+
+
+# Euclid's steps, as many as the type's largest Fibonacci numbers take.
+def gcd(x, y):
+    t = prim.result_type(x, y)
+    if prim.is_float(t) or prim.is_bool(t):
+        prim.fail("gcd takes integers")
+    a, b = [prim.abs(v) for v in prim.broadcast(*[v if isinstance(v, torch.Tensor) else prim.full([], v, t) for v in alike(x, y)])]
+    for _ in range({8: 13, 16: 24, 32: 46, 64: 92}[iinfo(t).bits]):
+        a, b = prim.where(b == 0, a, b), prim.where(b == 0, b, prim.rem(a, prim.where(b == 0, 1, b)))
+    return a
+
+
+def lcm(x, y):
+    g = gcd(x, y)
+    x, y = alike(x, y)
+    return prim.abs(prim.where(g == 0, 0, prim.floordiv(x, prim.where(g == 0, 1, g)) * y))
+
+
+# x as a fraction in [1/2, 1) times a power of 2. The first guess may be off by one.
+def frexp(x):
+    tiny = prim.abs(x) < 1.1754943508222875e-38
+    y = prim.where(tiny, x * 16777216.0, x).to(x.dtype)
+    plain = (y == 0) | ~(prim.abs(y) < math.inf)
+    e = prim.floor(prim.log2(prim.where(plain, 1, prim.abs(y)))) + 1
+    half = prim.floor(e * 0.5)
+    m = prim.where(plain, 1, y) * prim.exp2(-half) * prim.exp2(half - e)
+    up, down = prim.abs(m) >= 1, prim.abs(m) < 0.5
+    m = prim.where(plain, y, prim.where(up, m * 0.5, prim.where(down, m * 2, m))).to(x.dtype)
+    e = prim.where(up, e + 1, prim.where(down, e - 1, e)) - prim.where(tiny, 24, 0)
+    return prim.named('mantissa exponent', m, prim.convert(prim.where(plain, 0, e), torch.int32))
+
+
 def ldexp(x, y): return x * prim.exp2(prim.convert(y, torch.float32))
 def expit(x): return prim.sigmoid(x)
 def logit(x, eps=None): return prim.log(x / (1 - x)) if eps is None else logit(clamp(x, eps, 1 - eps))
@@ -182,7 +326,7 @@ def sgn(x): return complex_sgn(x) if prim.is_complex(x) else sign(x)
 def heaviside(x, values): return prim.where(x == 0, values, prim.where(x > 0, 1, 0)).to(x.dtype)
 def xlogy(x, y): return prim.where(y != y, y, prim.where(x == 0, 0, x * prim.log(prim.where(x == 0, 1, y))))
 def sinc(x): return prim.where(x == 0, 1, prim.sin(x * math.pi) / prim.where(x == 0, 1, x * math.pi))
-def float_power(x, y): return pow(prim.convert(x, torch.float64), prim.convert(y, torch.float64) if isinstance(y, torch.Tensor) else y)
+def float_power(x, exponent): return pow(prim.convert(x, torch.float64), prim.convert(exponent, torch.float64) if isinstance(exponent, torch.Tensor) else exponent)
 def logaddexp(x, y):
     x, y = prim.broadcast(*alike(x, y))
     s = prim.where(x == y, x + 0.6931471805599453, prim.maximum(x, y) + prim.log1p(prim.exp(-prim.abs(x - y))))
@@ -214,41 +358,42 @@ def div(x, y, *, rounding_mode=None):
 
 def remainder(x, y):
     if prim.is_float(prim.result_type(x, y)):
-        return x - prim.floor(x / y) * y
+        r = prim.rem(x, y)  # exact, where x / y is rounded
+        return prim.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
     return x - prim.floordiv(x, y) * y
 
 
 def fmod(x, y): return prim.rem(x, y)
 
 
-def pow(x, y):
-    if isinstance(y, (int, float)) and isinstance(x, torch.Tensor):
-        if y == 0:
+def pow(x, exponent):
+    if isinstance(exponent, (int, float)) and isinstance(x, torch.Tensor):
+        if exponent == 0:
             return full_like(x, 1)
-        if y == 1:
+        if exponent == 1:
             return x
-        if y == 2:
+        if exponent == 2:
             return x * x
-        if y == 3:
+        if exponent == 3:
             return x * x * x
-        if y == 4:
+        if exponent == 4:
             return square(x * x)
         if prim.is_float(x.dtype):
-            if y == 0.5:
+            if exponent == 0.5:
                 return prim.sqrt(x)
-            if y == -0.5:
+            if exponent == -0.5:
                 return prim.rsqrt(x)
-            if y == -1:
+            if exponent == -1:
                 return 1 / x
-        elif isinstance(y, int) and y > 0:
+        elif isinstance(exponent, int) and exponent > 0:
             r = x
-            for _ in range(y - 1):
+            for _ in range(exponent - 1):
                 r = r * x
             return r
-    t = prim.result_type(x, y)
+    t = prim.result_type(x, exponent)
     if not prim.is_float(t):
-        return prim.convert(prim.round(prim.pow(prim.convert(x, torch.float64), prim.convert(y, torch.float64))), t)
-    return prim.pow(x, y)
+        return prim.convert(prim.round(prim.pow(prim.convert(x, torch.float64), prim.convert(exponent, torch.float64))), t)
+    return prim.pow(x, exponent)
 
 
 def where(condition, x, y): return prim.where(condition, x, y)
@@ -269,14 +414,14 @@ def clamp_max(x, max): return prim.minimum(x, max) if isinstance(max, torch.Tens
 def with_twin(y, twin): return prim.detach(y, prim.convert(twin, y.dtype))
 def clip(x, min=None, max=None): return clamp(x, min, max)
 def lerp(x, end, weight): return x + weight * (end - x)
-def addcmul(x, a, b, *, value=1):
-    x, a, b = alike(x, a, b)
-    return x + a * b * value
+def addcmul(x, tensor1, tensor2, *, value=1):
+    x, tensor1, tensor2 = alike(x, tensor1, tensor2)
+    return x + tensor1 * tensor2 * value
 
 
-def addcdiv(x, a, b, *, value=1):
-    x, a, b = alike(x, a, b)
-    return x + a / b * value
+def addcdiv(x, tensor1, tensor2, *, value=1):
+    x, tensor1, tensor2 = alike(x, tensor1, tensor2)
+    return x + tensor1 / tensor2 * value
 
 
 # Three operands have one type, which two of them alone might not have.
@@ -300,10 +445,10 @@ def fake_quantize_per_channel_affine(x, scale, zero_point, axis, quant_min, quan
 def device(type, index=None): return type
 
 def prims_convert_element_type(x, dtype): return prim.convert(x, dtype)
-def aten__to_copy(x, *, dtype=None, **how): return x if dtype is None else prim.convert(x, dtype)
+def aten__to_copy(x, *, dtype=None, **placed): return x if dtype is None else prim.convert(x, dtype)
 
 
-def tensor_to(x, *what, dtype=None, **how):
+def tensor_to(x, *what, dtype=None, **placed):
     for w in what:
         if isinstance(w, torch.Tensor):
             dtype = w.dtype
@@ -312,19 +457,19 @@ def tensor_to(x, *what, dtype=None, **how):
     return x if dtype is None else prim.convert(x, dtype)
 
 
-def asarray(x, *, dtype=None, **how): return as_tensor(x, dtype)
+def asarray(x, *, dtype=None, **placed): return as_tensor(x, dtype)
 def is_signed(x): return str(x.dtype) not in ('torch.uint8', 'torch.bool')
 def is_same_size(x, y): return x.shape == y.shape
-def promote_types(a, b): return prim.result_type(prim.full([1], 0, a), prim.full([1], 0, b))
+def promote_types(type1, type2): return prim.result_type(prim.full([1], 0, type1), prim.full([1], 0, type2))
 def torch_result_type(x, y): return prim.result_type(x, y)
-def type(x, dtype=None, **how): return str(x.dtype) if dtype is None else prim.convert(x, dtype)
+def type(x, dtype=None, **placed): return str(x.dtype) if dtype is None else prim.convert(x, dtype)
 def reshape_as(x, y): return prim.reshape(x, y.shape)
 def is_tensor(x): return isinstance(x, torch.Tensor)
 def is_floating_point(x): return prim.is_float(x.dtype) and not prim.is_complex(x)
 def get_default_dtype(): return torch.float32
 def Size(sizes=()): return tuple(sizes)
 def as_tensor(x, dtype=None, device=None): return tensor_to(x, dtype=dtype) if isinstance(x, torch.Tensor) else tensor(x, dtype=dtype)
-def new_tensor(x, data, *, dtype=None, **how): return tensor(data, dtype=x.dtype if dtype is None else dtype)
+def new_tensor(x, data, *, dtype=None, **placed): return tensor(data, dtype=x.dtype if dtype is None else dtype)
 
 
 class finfo:
@@ -347,7 +492,7 @@ def unique(x, *how, **more): prim.fail("unique: how many elements there are depe
 def unique_consecutive(x, *how, **more): prim.fail("unique_consecutive: how many elements there are depends on data")
 def masked_select(x, mask): prim.fail("masked_select: how many elements there are depends on data")
 def tolist(x): return [v.tolist() for v in x] if x.ndim else prim.item(x)
-def allclose(x, y, rtol=1e-05, atol=1e-08): return prim.item(x == x) if prim.is_empty(x) else prim.item(amin(isclose(x, y, rtol, atol)))
+def allclose(x, y, rtol=1e-05, atol=1e-08, equal_nan=False): return prim.item(x == x) if prim.is_empty(x) else prim.item(amin(isclose(x, y, rtol, atol, equal_nan)))
 def equal(x, y): return x.shape == y.shape and prim.item(amin(x == y))
 
 
@@ -389,24 +534,24 @@ def gradients_of(f, inputs, grad):
 def sizes_of(size): return size[0] if len(size) == 1 and isinstance(size[0], (list, tuple)) else size
 def or_float(dtype): return torch.float32 if dtype is None else dtype
 def type_of(value): return torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.complex64 if isinstance(value, complex) else torch.float32
-def full(size, value, *, dtype=None, **how): return prim.full(size, value, type_of(value) if dtype is None else dtype)
-def zeros(*size, dtype=None, **how): return prim.full(sizes_of(size), 0, or_float(dtype))
-def ones(*size, dtype=None, **how): return prim.full(sizes_of(size), 1, or_float(dtype))
-def empty(*size, dtype=None, **how): return prim.full(sizes_of(size), 0, or_float(dtype))
-def full_like(x, value, *, dtype=None, **how): return prim.full(x.shape, value, x.dtype if dtype is None else dtype)
-def zeros_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
-def ones_like(x, *, dtype=None, **how): return full_like(x, 1, dtype=dtype)
-def empty_strided(size, stride, *, dtype=None, **how): return empty(size, dtype=dtype)
-def empty_like(x, *, dtype=None, **how): return full_like(x, 0, dtype=dtype)
-def new_ones(x, *size, dtype=None, **how): return prim.full(sizes_of(size), 1, x.dtype if dtype is None else dtype)
-def new_zeros(x, *size, dtype=None, **how): return prim.full(sizes_of(size), 0, x.dtype if dtype is None else dtype)
-def new_full(x, size, value, *, dtype=None, **how): return prim.full(size, value, x.dtype if dtype is None else dtype)
-def new_empty(x, *size, dtype=None, **how): return new_zeros(x, *size, dtype=dtype)
-def new_empty_strided(x, size, stride, *, dtype=None, **how): return new_zeros(x, size, dtype=dtype)
-def scalar_tensor(value, *, dtype=None, **how): return prim.full([], value, or_float(dtype))
+def full(size, fill_value, *, dtype=None, **placed): return prim.full(size, fill_value, type_of(fill_value) if dtype is None else dtype)
+def zeros(*size, dtype=None, **placed): return prim.full(sizes_of(size), 0, or_float(dtype))
+def ones(*size, dtype=None, **placed): return prim.full(sizes_of(size), 1, or_float(dtype))
+def empty(*size, dtype=None, **placed): return prim.full(sizes_of(size), 0, or_float(dtype))
+def full_like(x, fill_value, *, dtype=None, **placed): return prim.full(x.shape, fill_value, x.dtype if dtype is None else dtype)
+def zeros_like(x, *, dtype=None, **placed): return full_like(x, 0, dtype=dtype)
+def ones_like(x, *, dtype=None, **placed): return full_like(x, 1, dtype=dtype)
+def empty_strided(size, stride, *, dtype=None, **placed): return empty(size, dtype=dtype)
+def empty_like(x, *, dtype=None, **placed): return full_like(x, 0, dtype=dtype)
+def new_ones(x, *size, dtype=None, **placed): return prim.full(sizes_of(size), 1, x.dtype if dtype is None else dtype)
+def new_zeros(x, *size, dtype=None, **placed): return prim.full(sizes_of(size), 0, x.dtype if dtype is None else dtype)
+def new_full(x, size, fill_value, *, dtype=None, **placed): return prim.full(size, fill_value, x.dtype if dtype is None else dtype)
+def new_empty(x, *size, dtype=None, **placed): return new_zeros(x, *size, dtype=dtype)
+def new_empty_strided(x, size, stride, *, dtype=None, **placed): return new_zeros(x, size, dtype=dtype)
+def scalar_tensor(s, *, dtype=None, **placed): return prim.full([], s, or_float(dtype))
 
 
-def arange(start, end=None, step=1, *, dtype=None, **how):
+def arange(start, end=None, step=1, *, dtype=None, **placed):
     if end is None:
         start, end = 0, start
     if isinstance(start, float) or isinstance(end, float) or isinstance(step, float):
@@ -416,11 +561,11 @@ def arange(start, end=None, step=1, *, dtype=None, **how):
     return prim.iota(n, start, step, torch.int64 if dtype is None else dtype)
 
 
-def prims_iota(n, *, start=0, step=1, dtype=None, **how): return prim.iota(n, start, step, dtype)
-def logspace(start, end, steps, base=10.0, *, dtype=None, **how): return pow(base, linspace(start, end, steps, dtype=dtype))
-def linspace(start, end, steps, *, dtype=None, **how): return prim.iota(steps, 0, 1, or_float(dtype)) * ((end - start) / (steps - 1) if steps > 1 else 0) + start
-def rand(*size, dtype=None, **how): return prim.uniform(sizes_of(size), or_float(dtype))
-def rand_like(x, **how): return prim.uniform(x.shape, x.dtype)
+def prims_iota(n, *, start=0, step=1, dtype=None, **placed): return prim.iota(n, start, step, dtype)
+def logspace(start, end, steps, base=10.0, *, dtype=None, **placed): return pow(base, linspace(start, end, steps, dtype=dtype))
+def linspace(start, end, steps, *, dtype=None, **placed): return prim.iota(steps, 0, 1, or_float(dtype)) * ((end - start) / (steps - 1) if steps > 1 else 0) + start
+def rand(*size, dtype=None, **placed): return prim.uniform(sizes_of(size), or_float(dtype))
+def rand_like(x, *, dtype=None, **placed): return prim.uniform(x.shape, x.dtype if dtype is None else dtype)
 # Without replacement those are first whose exponential random number, divided by their weight, is least. With it each
 # draw is the first place up to which the weights add up to more than a random part of all: none of weight 0 is.
 def multinomial(x, num_samples, replacement=False, *, generator=None):
@@ -442,33 +587,39 @@ def multinomial(x, num_samples, replacement=False, *, generator=None):
 def bernoulli(x, p=None): return prim.convert(prim.uniform(x.shape, torch.float32) < (x if p is None else p), x.dtype)
 def tensor_uniform(x, low=0.0, high=1.0): return prim.uniform(x.shape, x.dtype) * (high - low) + low
 def tensor_normal(x, mean=0.0, std=1.0): return randn(x.shape, dtype=x.dtype) * std + mean
-def hann_window(n, periodic=True, *, dtype=None, **how): return 0.5 - 0.5 * prim.cos(prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1)))
-def hamming_window(n, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, **how): return alpha - beta * prim.cos(prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1)))
-def bartlett_window(n, periodic=True, *, dtype=None, **how): return 1 - prim.abs(prim.iota(n, 0, 1, or_float(dtype)) * (2 / (n if periodic else n - 1)) - 1)
+def hann_window(window_length, periodic=True, *, dtype=None, **placed): return 0.5 - 0.5 * prim.cos(prim.iota(window_length, 0, 1, or_float(dtype)) * (2 * math.pi / (window_length if periodic else window_length - 1)))
+def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, **placed): return alpha - beta * prim.cos(prim.iota(window_length, 0, 1, or_float(dtype)) * (2 * math.pi / (window_length if periodic else window_length - 1)))
+def bartlett_window(window_length, periodic=True, *, dtype=None, **placed): return 1 - prim.abs(prim.iota(window_length, 0, 1, or_float(dtype)) * (2 / (window_length if periodic else window_length - 1)) - 1)
 
 
-def blackman_window(n, periodic=True, *, dtype=None, **how):
-    turn = prim.iota(n, 0, 1, or_float(dtype)) * (2 * math.pi / (n if periodic else n - 1))
+def blackman_window(window_length, periodic=True, *, dtype=None, **placed):
+    turn = prim.iota(window_length, 0, 1, or_float(dtype)) * (2 * math.pi / (window_length if periodic else window_length - 1))
     return 0.42 - 0.5 * prim.cos(turn) + 0.08 * prim.cos(2 * turn)
 
 
-def kaiser_window(n, periodic=True, beta=12.0, *, dtype=None, **how):
-    x = prim.iota(n, 0, 1, or_float(dtype)) * (2 / (n if periodic else n - 1)) - 1
+def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, **placed):
+    x = prim.iota(window_length, 0, 1, or_float(dtype)) * (2 / (window_length if periodic else window_length - 1)) - 1
     return prim.bessel_i0(beta * prim.sqrt(prim.maximum(1 - x * x, 0))) / prim.bessel_i0(prim.full([], beta, or_float(dtype)))
 
 
-def normal(mean, std=1.0, size=None, **how):
+def prims_normal(size, *, mean, std, dtype, **placed): return randn(size, dtype=dtype) * std + mean
+def aten_uniform(x, low=0.0, high=1.0, *, generator=None): return tensor_uniform(x, low, high)
+def aten_normal_functional(x, mean=0.0, std=1.0, *, generator=None): return tensor_normal(x, mean, std)
+def normal(mean, std=1.0, size=None, *, dtype=None, **placed):
     shape = size if size is not None else mean.shape if isinstance(mean, torch.Tensor) else std.shape
-    return randn(shape) * std + mean
+    return randn(shape, dtype=dtype) * std + mean
 
 
-def randperm(n, *, dtype=None, **how): return prim.convert(argsort(prim.uniform([n], torch.float32)), torch.int64 if dtype is None else dtype)
+def tensor_geometric(x, p): return (prim.floor(prim.log1p(-prim.uniform(x.shape, torch.float32)) / math.log1p(-p)) + 1).to(x.dtype)
+def tensor_cauchy(x, median=0.0, sigma=1.0): return (prim.tan((prim.uniform(x.shape, torch.float32) - 0.5) * math.pi) * sigma + median).to(x.dtype)
+def tensor_log_normal(x, mean=1.0, std=2.0): return prim.exp(randn(x.shape) * std + mean).to(x.dtype)
+def randperm(n, *, dtype=None, **placed): return prim.convert(argsort(prim.uniform([n], torch.float32)), torch.int64 if dtype is None else dtype)
 def tensor_exponential(x, lambd=1): return (prim.log1p(-prim.uniform(x.shape, x.dtype)) * (-1 / lambd)).to(x.dtype)
 def tensor_random(x, low, high=None): return randint_like(x, low, high)
 def prims_nereid_seed(x): return prim.seed(x)  # from here on random numbers are those of this input
 
 
-def eye(n, m=None, *, dtype=None, **how):
+def eye(n, m=None, *, dtype=None, **placed):
     m = n if m is None else m
     return prim.convert(unsqueeze(arange(n), 1) == arange(m), or_float(dtype))
 
@@ -479,7 +630,7 @@ def FloatTensor(*data): return tensor(data[0], dtype=torch.float32) if len(data)
 def LongTensor(*data): return tensor(data[0], dtype=torch.int64) if len(data) == 1 and isinstance(data[0], (list, tuple)) else zeros(*data, dtype=torch.int64)
 
 
-def tensor(data, *, dtype=None, **how):
+def tensor(data, *, dtype=None, **placed):
     if isinstance(data, (list, tuple)):
         parts = [tensor(d, dtype=dtype) for d in data]
         t = prim.result_type(*parts)
@@ -501,3 +652,59 @@ def aten__foreach_neg(xs): return [-x for x in xs]
 def aten__foreach_sqrt(xs): return [prim.sqrt(x) for x in xs]
 def aten__foreach_reciprocal(xs): return [1 / x for x in xs]
 def aten__foreach_pow_ScalarAndTensor(x, ys): return [pow(x, y) for y in ys]
+
+
+# ---- Python's own names of operators ----
+
+def __add__(x, y): return x + y
+def __radd__(x, y): return y + x
+def __sub__(x, y): return x - y
+def __rsub__(x, y): return y - x
+def __mul__(x, y): return x * y
+def __rmul__(x, y): return y * x
+def __truediv__(x, y): return x / y
+def __rtruediv__(x, y): return y / x
+def __floordiv__(x, y): return x // y
+def __mod__(x, y): return x % y
+def __pow__(x, y): return x ** y
+def __rpow__(x, y): return y ** x
+def __matmul__(x, y): return matmul(x, y)
+def __rmatmul__(x, y): return matmul(y, x)
+def __neg__(x): return -x
+def __abs__(x): return prim.abs(x)
+def __invert__(x): return ~x
+def __and__(x, y): return x & y
+def __or__(x, y): return x | y
+def __xor__(x, y): return x ^ y
+def __eq__(x, y): return x == y
+def __ne__(x, y): return x != y
+def __lt__(x, y): return x < y
+def __le__(x, y): return x <= y
+def __gt__(x, y): return x > y
+def __ge__(x, y): return x >= y
+
+
+# ---- what a program says to PyTorch about how it runs ----
+
+def compile(model=None, **how): return model if model is not None else lambda f: f
+def set_float32_matmul_precision(precision): return None
+def set_num_threads(n): return None
+def set_printoptions(**how): return None
+def use_deterministic_algorithms(mode, *, warn_only=False): return None
+def _assert(condition, message):
+    if not condition:
+        prim.fail(message)
+
+
+class Generator:  # the numbers are the program's, by its seed
+    def __init__(self, device=None): self.device = device
+    def manual_seed(self, seed): return self
+
+
+def get_device(x): return -1  # that of a CPU
+def is_nonzero(x): return bool(x)
+def empty_permuted(size, physical_layout, *, dtype=None, **placed): return empty(size, dtype=dtype)
+def sym_max(a, b): return max_of(a, b)
+def sym_min(a, b): return min_of(a, b)
+def sym_int(a): return int(a)
+def sym_float(a): return float(a)
