@@ -190,11 +190,12 @@ typedef struct FuseCut {
   int64_t parts; /* 1: it is not cut */
   int dim;       /* the one that is cut, and its size */
   const Size *whole;
+  int64_t each; /* elements of a part where they do not come out even, and the last one has fewer; else 0 */
 } FuseCut;
 bool fuse_cut(Graph *g, const Tensor *t, const FuseTarget *target, FuseCut *out); /* false: it stays one */
 /* A tensor of the operand's rank, with one more dim, of parts, if there are any: its sizes, how many they are; it. */
 int fuse_cut_sizes(Graph *g, const FuseCut *c, const Tensor *t, const Size **size);
-Tensor *fuse_cut_shape(Graph *g, const FuseCut *c, Tensor *t);
+Tensor *fuse_cut_shape(Graph *g, const FuseCut *c, Tensor *t, double number);   /* which fills the last part up */
 Tensor *fuse_cut_parts(Graph *g, const FuseCut *c, const Tensor *t, Tensor *x); /* of t, whose operand is x so shaped */
 Tensor *fuse_cut_whole(Graph *g, const FuseCut *c, const Tensor *t, Tensor *parts); /* t, of its parts */
 /* Each operation by what a rule makes of it, in order; NULL: it stays. */

@@ -12,6 +12,8 @@
  *     sum = sum over parts of (sum of (x - c)^2) + (m - c) * ((m - c) * n - 2 * (sum of x - n * c))
  *
  * Written as operations of the graph, of which split.c and group.c then make kernels as of any others. */
+#include <math.h>
+
 #include "fuse/fuse.h"
 
 typedef struct Parts {
@@ -22,7 +24,11 @@ typedef struct Parts {
   Tensor *other, *base; /* what it depends on; what parts take for that */
 } Parts;
 
-static Tensor *cut(const Parts *p, Tensor *t) { return fuse_cut_shape(p->g, &p->cut, t); }
+/* t in parts; what a maximum goes over is filled up with what changes none, also where sums read it. */
+static Tensor *cut(const Parts *p, Tensor *t) {
+  bool of_maximum = p->other->kind == REDUCE_MAX && t == p->other->in[0];
+  return fuse_cut_shape(p->g, &p->cut, t, of_maximum ? -INFINITY : 0);
+}
 
 static Tensor *point2(Graph *g, PointOp op, Tensor *a, Tensor *b) { return graph_point(g, op, 2, (Tensor *[]){a, b}); }
 
@@ -58,6 +64,33 @@ static Tensor *remake(Parts *p, Tensor *t) {
                                    : graph_point(p->g, t->point, t->in_count, in);
 }
 
+/* One number for all parts but the last, and one for that. */
+static Tensor *of_part(Parts *p, const Tensor *like, double number, double last) {
+  Graph *g = p->g;
+  if (!p->cut.each) return graph_full(g, like->dtype, like->rank, like->size, number);
+  const Size *size[GRAPH_MAX_RANK];
+  for (int d = 0; d < like->rank; d++) size[d] = size_int(g, d == p->cut.dim ? p->cut.parts : 1);
+  Tensor *place = graph_iota(g, DT_I64, size_int(g, p->cut.parts), 0, 1), *is_last;
+  place = graph_reshape(g, place, like->rank, size);
+  is_last = point2(g, POINT_EQ, place, graph_full(g, DT_I64, like->rank, size, (double)(p->cut.parts - 1)));
+  Tensor *in[] = {graph_expand(g, is_last, like->rank, like->size),
+                  graph_full(g, like->dtype, like->rank, like->size, last),
+                  graph_full(g, like->dtype, like->rank, like->size, number)};
+  return graph_point(g, POINT_WHERE, 3, in);
+}
+
+/* What is summed, of parts: 0 where the last one was filled up. */
+static Tensor *summed(Parts *p) {
+  Graph *g = p->g;
+  Tensor *x = remake(p, p->t->in[0]);
+  if (!x || !p->cut.each) return x;
+  const Size *size[GRAPH_MAX_RANK];
+  for (int d = 0; d < p->t->rank; d++) size[d] = d == p->cut.dim ? p->cut.whole : size_int(g, 1);
+  Tensor *there = fuse_cut_shape(g, &p->cut, graph_full(g, DT_I1, p->t->rank, size, 1), 0);
+  Tensor *in[] = {graph_expand(g, there, x->rank, x->size), x, graph_full(g, x->dtype, x->rank, x->size, 0)};
+  return graph_point(g, POINT_WHERE, 3, in);
+}
+
 /* What parts took for a row's value, and by how much that differs; NULL: views stand between. */
 static Tensor *change(Parts *p, Tensor *row, Tensor **part) {
   while (row->op == GRAPH_EXPAND) row = row->in[0];
@@ -79,7 +112,7 @@ static Tensor *of_exponentials(Parts *p, const Law *law) {
     one = times(g, one, law->exponent.at[i].factor);
     move = move ? point2(g, POINT_ADD, move, one) : one;
   }
-  Tensor *operand = remake(p, p->t->in[0]);
+  Tensor *operand = summed(p);
   if (!operand) return NULL;
   move = graph_point(g, law->base2 ? POINT_EXP2 : POINT_EXP, 1, &move);
   return point2(g, POINT_MUL, fuse_cut_parts(g, &p->cut, p->t, operand), move);
@@ -94,12 +127,21 @@ static Tensor *of_squares(Parts *p, const Law *law) {
   if (!size_is_int(graph_numel(g, p->t->in[0]), &all) || !size_is_int(graph_numel(g, p->t), &rows) ||
       !size_is_int(graph_numel(g, sum), &parts))
     return NULL;
-  p->base = times(g, sum, (double)(parts / rows)); /* what the row's would be if all parts were alike */
-  Tensor *off = change(p, shift->in[1], &mean), *operand = off ? remake(p, p->t->in[0]) : NULL;
+  double count = (double)(all / parts), last = count, row = (double)(all / rows);
+  if (p->cut.each) {
+    int64_t n;
+    if (!size_is_int(p->cut.whole, &n)) return NULL;
+    int64_t others = all / n / (parts / p->cut.parts); /* elements of a part for each of the dim that is cut */
+    count = (double)(others * p->cut.each);
+    last = (double)(others * (n - (p->cut.parts - 1) * p->cut.each));
+  }
+  /* what the row's would be if all parts were alike */
+  p->base = point2(g, POINT_MUL, sum, of_part(p, sum, row / count, row / last));
+  Tensor *off = change(p, shift->in[1], &mean), *operand = off ? summed(p) : NULL;
   if (!operand) return NULL;
-  double count = (double)(all / parts);
-  Tensor *left = point2(g, POINT_SUB, sum, times(g, mean, count)); /* of the shifts: about 0 */
-  Tensor *more = point2(g, POINT_SUB, times(g, off, count), times(g, left, 2));
+  Tensor *counts = of_part(p, mean, count, last);
+  Tensor *left = point2(g, POINT_SUB, sum, point2(g, POINT_MUL, mean, counts)); /* of the shifts: about 0 */
+  Tensor *more = point2(g, POINT_SUB, point2(g, POINT_MUL, off, counts), times(g, left, 2));
   return point2(g, POINT_ADD, fuse_cut_parts(g, &p->cut, p->t, operand), point2(g, POINT_MUL, off, more));
 }
 

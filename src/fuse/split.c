@@ -3,6 +3,8 @@
  * One of many elements to few would be the work of a few programs. It becomes two: parts of each row by many programs,
  * then the parts.
  *
+ * Where no number divides a row well (its length is a prime), the last part is filled up with what changes nothing.
+ *
  * Of one whose rows lie in short runs, others' between them, a program would read a few bytes here and there: a group
  * of 8 of 64 channels that lie last. It becomes two as well: a program goes along what is reduced before, for
  * neighbours in memory side by side, and what comes of that is reduced further.
@@ -12,6 +14,8 @@
  *
  * One over a small window (pooling) becomes elementwise work on the window's places: neighbours' windows overlap, so
  * that each element is in the cache when the next one asks, and each place is read as rows are. */
+#include <math.h>
+
 #include "fuse/fuse.h"
 
 enum {
@@ -24,6 +28,7 @@ enum {
   LEAST_ACROSS = 256,    /* and of one across rows */
   LINE = 128,            /* bytes of memory that are read together */
   MOST_PARTS = 512,
+  EACH = 16, /* elements of a part that is filled up are a multiple of */
   SIDE = 128,
   WINDOW = 32,      /* elements of a window */
   CPU_WINDOW = 128, /* on a CPU, where places in a row of windows would be divided */
@@ -64,24 +69,46 @@ static int before_runs(Graph *g, const Tensor *t, int64_t *run) {
   return count;
 }
 
-/* Into how many parts a reduced dim is cut, where there are `before` already; 1: none. run: of each row so many are
- * neighbours that are not reduced yet. *few: that is too few still. */
-static int64_t parts_of(Graph *g, const Tensor *t, int which, int64_t before, int64_t run, const FuseTarget *target,
-                        bool *few_still) {
+/* What changes no result of a reduction, as a number; false: a double does not hold it. */
+static bool neutral_number(Reduction kind, Dtype t, double *out) {
+  int bits = dtype_bits(t);
+  bool is_signed = dtype_is_float(t) || (t != DT_I1 && t != DT_U8);
+  if (kind == REDUCE_ARGMAX || kind == REDUCE_ARGMIN) kind = kind == REDUCE_ARGMAX ? REDUCE_MAX : REDUCE_MIN;
+  double most = dtype_is_float(t) ? INFINITY : t == DT_I1 ? 1 : ldexp(1, bits - is_signed) - 1;
+  *out = kind == REDUCE_PROD ? 1 : kind == REDUCE_MIN ? most : 0;
+  if (kind == REDUCE_MAX) *out = dtype_is_float(t) ? -INFINITY : is_signed && t != DT_I1 ? -most - 1 : 0;
+  return dtype_is_float(t) || bits <= 32 || kind == REDUCE_SUM || kind == REDUCE_PROD;
+}
+
+/* How a reduced dim is cut, where there are `before` parts already; parts 1: not at all. run: of each row so many are
+ * neighbours that are not reduced yet. *few_still: that is too few still. */
+static void cut_dim(Graph *g, const Tensor *t, FuseCut *c, int64_t before, int64_t run, const FuseTarget *target,
+                    bool *few_still) {
   int64_t rows, all, n;
+  double neutral;
   *few_still = false;
-  if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return 1;
+  c->parts = 1;
+  c->each = 0;
+  if (!size_is_int(graph_numel(g, t), &rows) || !size_is_int(graph_numel(g, t->in[0]), &all)) return;
   bool across = run > 1 || !fuse_goes_along_rows(t); /* of neighbours a program takes SIDE */
   int64_t few = target->kind == TARGET_CPU ? 2 * target->processors : FEW_PROGRAMS;
   rows *= run;
-  int64_t programs = (across ? cdiv(rows, SIDE) : rows) * before, least = across ? LEAST_ACROSS : LEAST_PART, best = 1;
+  int64_t programs = (across ? cdiv(rows, SIDE) : rows) * before, least = across ? LEAST_ACROSS : LEAST_PART;
   if (!rows || programs >= few || all < (rows == 1 ? MANY_OF_ONE : MANY) ||
-      !size_is_int(t->in[0]->size[t->dims[which]], &n))
-    return 1;
-  for (int64_t c = 2; c <= MOST_PARTS && c <= n && (c == 2 || programs * c <= MANY_PROGRAMS); c++)
-    if (n % c == 0 && all / rows / before / c >= least) best = c;
-  *few_still = best == n && programs * n < few;
-  return best;
+      !size_is_int(t->in[0]->size[t->dims[c->begin]], &n))
+    return;
+  int64_t most = 2, longest = all / rows / before / least;
+  while (most < MOST_PARTS && most < n && programs * (most + 1) <= MANY_PROGRAMS) most++;
+  for (int64_t k = 2; k <= most && k <= n; k++)
+    if (n % k == 0 && longest >= k) c->parts = k;
+  *few_still = c->parts == n && programs * n < few;
+  if (most > longest) most = longest;
+  if (programs * c->parts >= few || most < 2 * c->parts ||
+      !neutral_number((Reduction)t->kind, t->in[0]->dtype, &neutral))
+    return;
+  c->each = cdiv(n, most);
+  if (c->each > EACH) c->each = cdiv(c->each, EACH) * EACH; /* parts begin where lines of memory do */
+  c->parts = cdiv(n, c->each);
 }
 
 /* Of a product with few terms, which stream.c may compute again where it is needed: its rows are left whole. */
@@ -99,8 +126,8 @@ static bool is_of_tile(Graph *g, const Tensor *t, const Size *count, Map *seen) 
 }
 
 static bool can_cut(Graph *g, const Tensor *t) {
-  return t->op == GRAPH_REDUCE && t->kind != REDUCE_ARGMAX && t->kind != REDUCE_ARGMIN && t->dim_count &&
-         t->in[0]->rank < GRAPH_MAX_RANK &&
+  bool is_place = t->op == GRAPH_REDUCE && (t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN);
+  return t->op == GRAPH_REDUCE && t->dim_count && (!is_place || t->dim_count == 1) && t->in[0]->rank < GRAPH_MAX_RANK &&
          !is_of_tile(g, t->in[0], graph_numel(g, t->in[0]), map_create(g->cx->arena, false));
 }
 
@@ -114,7 +141,7 @@ bool fuse_cut(Graph *g, const Tensor *t, const FuseTarget *target, FuseCut *out)
   if (outer) out->end = outer;
   else run = 1;
   while (few && out->begin < out->end) {
-    out->parts = parts_of(g, t, out->begin, before, run, target, &few);
+    cut_dim(g, t, out, before, run, target, &few);
     if (few && ++out->begin) before *= out->parts;
   }
   if (few) out->parts = 1;
@@ -124,19 +151,33 @@ bool fuse_cut(Graph *g, const Tensor *t, const FuseTarget *target, FuseCut *out)
   return outer || before * out->parts >= 2;
 }
 
+/* Whether t has all elements of the dim that is cut, filled up or not, and not one for all of them. */
+static bool is_whole(Graph *g, const FuseCut *c, const Tensor *t) {
+  return t->size[c->dim] == c->whole || (c->each && t->size[c->dim] == size_int(g, c->parts * c->each));
+}
+
 int fuse_cut_sizes(Graph *g, const FuseCut *c, const Tensor *t, const Size **size) {
-  bool is_cut = c->parts > 1, whole = t->size[c->dim] == c->whole;
+  bool is_cut = c->parts > 1, whole = is_whole(g, c, t);
   for (int i = 0; i < t->rank; i++) size[i + (is_cut && i > c->dim)] = t->size[i];
   if (!is_cut) return t->rank;
   size[c->dim] = size_int(g, whole ? c->parts : 1);
-  size[c->dim + 1] = size_divide(g, t->size[c->dim], size[c->dim]);
+  size[c->dim + 1] = whole && c->each ? size_int(g, c->each) : size_divide(g, t->size[c->dim], size[c->dim]);
   return t->rank + 1;
 }
 
-Tensor *fuse_cut_shape(Graph *g, const FuseCut *c, Tensor *t) {
+/* t, whose last part is filled up where parts do not come out even. */
+static Tensor *filled(Graph *g, const FuseCut *c, Tensor *t, double number) {
+  const Size *size[GRAPH_MAX_RANK];
+  if (!c->each || !is_whole(g, c, t)) return t;
+  for (int d = 0; d < t->rank; d++) size[d] = t->size[d];
+  size[c->dim] = size_int(g, c->parts * c->each);
+  return graph_pad(g, t, NULL, NULL, size, number);
+}
+
+Tensor *fuse_cut_shape(Graph *g, const FuseCut *c, Tensor *t, double number) {
   const Size *size[GRAPH_MAX_RANK];
   int rank = fuse_cut_sizes(g, c, t, size);
-  return graph_reshape(g, t, rank, size);
+  return graph_reshape(g, filled(g, c, t, number), rank, size);
 }
 
 Tensor *fuse_cut_parts(Graph *g, const FuseCut *c, const Tensor *t, Tensor *x) {
@@ -154,10 +195,28 @@ Tensor *fuse_cut_whole(Graph *g, const FuseCut *c, const Tensor *t, Tensor *part
   return graph_reshape(g, graph_reduce(g, (Reduction)t->kind, parts, n, dims), t->rank, t->size);
 }
 
+/* The place of an extreme value: each part's, beside its value; and of the part that has the first such value. */
+static Tensor *split_place(Graph *g, Tensor *t, const FuseCut *c, Tensor *x) {
+  int64_t d = c->dim, inner = d + 1, each = c->each;
+  if (!each && !size_is_int(size_divide(g, c->whole, size_int(g, c->parts)), &each)) return NULL;
+  Tensor *places = graph_reduce(g, (Reduction)t->kind, x, 1, &inner);
+  Tensor *values = graph_reduce(g, t->kind == REDUCE_ARGMAX ? REDUCE_MAX : REDUCE_MIN, x, 1, &inner);
+  Tensor *part = graph_reduce(g, (Reduction)t->kind, values, 1, &d);
+  Tensor *first = graph_full(g, part->dtype, part->rank, part->size, (double)each);
+  first = graph_point(g, POINT_MUL, 2, (Tensor *[]){part, first});
+  Tensor *place = graph_point(g, POINT_ADD, 2, (Tensor *[]){first, graph_gather(g, places, part, (int)d)});
+  return graph_reshape(g, place, t->rank, t->size);
+}
+
 static Tensor *split(Graph *g, Tensor *t, const FuseTarget *target) {
   FuseCut c;
+  double neutral = 0;
   if (!fuse_cut(g, t, target, &c)) return NULL;
-  return fuse_cut_whole(g, &c, t, fuse_cut_parts(g, &c, t, fuse_cut_shape(g, &c, t->in[0])));
+  bool is_place = t->kind == REDUCE_ARGMAX || t->kind == REDUCE_ARGMIN;
+  neutral_number((Reduction)t->kind, t->in[0]->dtype, &neutral);
+  Tensor *x = fuse_cut_shape(g, &c, t->in[0], neutral);
+  if (is_place) return c.parts > 1 ? split_place(g, t, &c, x) : NULL;
+  return fuse_cut_whole(g, &c, t, fuse_cut_parts(g, &c, t, x));
 }
 
 /* What is known of tensors' dims, a bit each. */
