@@ -233,6 +233,9 @@ typedef struct Walk {
   Map *seen;
 } Walk;
 
+/* Whether a kernel of t goes on with elementwise work on what it computes. */
+static bool has_epilogue(const Tensor *t) { return t->op == GRAPH_PRODUCT || graph_ops[t->op].group == CLASS_SCAN; }
+
 /* The index at which the group has the value of one of its roots; false: at any (it is computed again). */
 static bool own_index(Walk *k, const Tensor *t, Index *at) {
   Graph *g = k->q->g;
@@ -241,7 +244,7 @@ static bool own_index(Walk *k, const Tensor *t, Index *at) {
     for (int i = 0; i < t->dim_count; i++) skip[t->dims[i]] = true;
     return index_split(g, index_var(g, k->x), t->rank, t->size, skip, at);
   }
-  return t->op == GRAPH_PRODUCT && index_split(g, index_var(g, k->x), t->rank, t->size, NULL, at);
+  return has_epilogue(t) && index_split(g, index_var(g, k->x), t->rank, t->size, NULL, at);
 }
 
 /* Whether a kernel of the group would compute one of its roots for t. */
@@ -269,7 +272,7 @@ static bool consistent(Walk *k, Tensor *t, const Index *at) {
   if (map_get(k->seen, key.at)) return true;
   map_put(k->seen, key.at, k);
   Index in[GRAPH_MAX_RANK];
-  if (member && (t->op == GRAPH_REDUCE || t->op == GRAPH_PRODUCT)) {
+  if (member && (t->op == GRAPH_REDUCE || has_epilogue(t))) {
     if (!own_index(k, t, in)) return false;
     for (int d = 0; d < t->rank; d++)
       if (strcmp(index_text(g, &at[d]), index_text(g, &in[d]))) return false;
@@ -287,8 +290,18 @@ static bool consistent(Walk *k, Tensor *t, const Index *at) {
   return true;
 }
 
-/* Where t has what a product has at an index, if t is elementwise work on that, transposed and reshaped; consistent()
- * sees whether it is. */
+static bool has_many(Graph *g, const Tensor *space) {
+  int64_t all;
+  return size_is_int(graph_numel(g, space), &all) && all >= MANY_SCATTERED;
+}
+
+/* A tensor read backwards along one dim. */
+static bool is_flip(const Tensor *t) {
+  return t->op == GRAPH_SLICE && t->step == -1 && t->size[t->dim] == t->in[0]->size[t->dim];
+}
+
+/* Where t has what a product or a scan has at an index, if t is elementwise work on that, transposed, reshaped and (of
+ * a scan) read backwards; consistent() sees whether it is. */
 static bool epilogue_index(Graph *g, const Tensor *product, const Tensor *t, const Index *at, Index *out, Map *seen) {
   stack_guard();
   if (t == product) {
@@ -297,7 +310,10 @@ static bool epilogue_index(Graph *g, const Tensor *product, const Tensor *t, con
   }
   if (map_get(seen, t)) return false;
   map_put(seen, t, (void *)t);
-  bool moves = t->op == GRAPH_PERMUTE || t->op == GRAPH_RESHAPE;
+  bool flips = is_flip(t) && product->op != GRAPH_PRODUCT;
+  /* a scan goes along its rows: neighbours of a large transposed result would be written one by one */
+  bool is_near = t->op == GRAPH_PERMUTE && (product->op == GRAPH_PRODUCT || !has_many(g, t));
+  bool moves = is_near || t->op == GRAPH_RESHAPE || flips;
   if (!moves && graph_ops[t->op].group != CLASS_POINT) return false;
   for (int i = 0; i < t->in_count; i++) {
     Index in[GRAPH_MAX_RANK];
@@ -306,6 +322,7 @@ static bool epilogue_index(Graph *g, const Tensor *product, const Tensor *t, con
     if (t->op == GRAPH_RESHAPE)
       return index_split(g, index_linear(g, x->rank, x->size, in), t->rank, t->size, NULL, out);
     for (int d = 0; d < t->rank; d++) out[d] = in[t->op == GRAPH_PERMUTE ? t->dims[d] : d];
+    if (flips) out[t->dim] = index_add(g, index_scale(g, in[t->dim], size_int(g, -1)), index_constant(g, t->first));
     return true;
   }
   return false;
@@ -333,11 +350,6 @@ bool fuse_goes_along_rows(const Tensor *reduce) {
   return false;
 }
 
-static bool has_many(Graph *g, const Tensor *space) {
-  int64_t all;
-  return size_is_int(graph_numel(g, space), &all) && all >= MANY_SCATTERED;
-}
-
 /* Whether neighbours among t's elements, at an index, are far from each other in the tile of a reduction, so that each
  * would be written on its own: places with others between, or rows of which a tile has few. Elementwise work has a tile
  * with an axis for them. */
@@ -362,7 +374,7 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
   IndexVar x = {.text = "x", .extent = n, .bit = 1}, r = {.text = "r", .bit = 2};
   Walk walk = {q, group, &x, &r, map_create(g->cx->arena, true)};
   Index at[GRAPH_MAX_RANK], of_space[GRAPH_MAX_RANK], in_row[GRAPH_MAX_RANK];
-  if (group->kind == FUSE_PRODUCT) {
+  if (group->kind == FUSE_PRODUCT || group->kind == FUSE_SCAN) {
     const Tensor *product = group->roots[0];
     if (n != graph_numel(g, product) || !own_index(&walk, product, of_space) ||
         !fuse_epilogue_index(g, product, t, of_space, at))
@@ -456,22 +468,32 @@ static bool joins_stream(Grouping *q, int to, Tensor *t) {
   return true;
 }
 
+/* Of a scan what is made of it, while a block of it is there. */
+static bool reads_scan(Grouping *q, const FuseGroup *group, const Tensor *t) {
+  for (int i = 0; i < group->n; i++)
+    if (graph_ops[group->roots[i]->op].group == CLASS_SCAN && set_has(q->reads[t->id], group->roots[i]->id))
+      return true;
+  return false;
+}
+
 static bool joins(Grouping *q, int to, Tensor *t) {
   FuseGroup *group = q->groups.at[to];
   FuseKind kind = kind_of(q->p, t);
   if (group->kind == FUSE_STREAM || kind == FUSE_STREAM) return joins_stream(q, to, t);
   if (group->kind == FUSE_SCAN && kind == FUSE_SCAN && t->in[0] == group->roots[0]->in[0] &&
-      t->dim == group->roots[0]->dim && group->n < MOST_ROOTS) {
+      t->dim == group->roots[0]->dim && group->n < MOST_ROOTS && has_epilogue(group->roots[group->n - 1])) {
     append(q, group, t);
     return true;
   }
   static const bool alone[] = {
       [FUSE_SCAN] = true, [FUSE_SCATTER] = true, [FUSE_SORT] = true, [FUSE_STREAM] = false, [FUSE_CONVOLUTION] = true};
-  if (alone[group->kind] || alone[kind] || kind == FUSE_PRODUCT) return false;
+  bool after_scan = group->kind == FUSE_SCAN && kind == FUSE_POINT;
+  if ((alone[group->kind] && !after_scan) || alone[kind] || kind == FUSE_PRODUCT) return false;
   if (group->n >= MOST_ROOTS || !shares(q, to, t) || makes_cycle(q, to)) return false;
   if (reads_with(q, to, t) > MOST_READS) return false;
   if (group->kind == FUSE_PRODUCT && (kind != FUSE_POINT || !set_has(q->reads[t->id], group->roots[0]->id)))
     return false;
+  if (after_scan && !reads_scan(q, group, t)) return false;
   FuseGroup trial = *group;
   if (kind == FUSE_REDUCE && group->kind == FUSE_POINT) { /* the group becomes what stands before the reduction */
     trial.kind = FUSE_REDUCE;
@@ -560,6 +582,58 @@ static void place(Grouping *q, Tensor *t, bool eager) {
     map_put(q->small, graph_numel(q->g, t), same);
   }
   push(q, same, q->groups.n - 1);
+}
+
+/* ---- groups that become one -------------------------------------------------------------------------------------- */
+
+/* Whether one kernel saves something: group j reads what i computes, or both read what is as large as their rows. */
+static bool saves(Grouping *q, int i, int j) {
+  Set needs = q->needs.at[j];
+  const Size *all = graph_numel(q->g, q->groups.at[i]->space->in[0]);
+  for (int k = 0; k < needs.n; k++) {
+    if (group_of(q, needs, k) == i) return true;
+    const Tensor *x = q->g->at.at[needs.at[k]];
+    if (set_has(q->needs.at[i], x->id) && graph_numel(q->g, x) == all) return true;
+  }
+  return false;
+}
+
+/* Whether the roots of group j are in group i now, which stands before it. */
+static bool takes(Grouping *q, int i, int j) {
+  FuseGroup *group = q->groups.at[i], *other = q->groups.at[j], trial = *group;
+  if (i == j || q->order.at[i] > q->order.at[j] || other->kind != FUSE_REDUCE || !other->n) return false;
+  if (group->n + other->n > MOST_ROOTS || !saves(q, i, j)) return false;
+  Set needs = q->needs.at[j];
+  if (set_union_count(q->needs.at[i], needs) > MOST_READS) return false;
+  for (int k = 0; k < group->n; k++) needs = set_without(q->g->cx->arena, needs, group->roots[k]->id);
+  mark_needed(q, needs, q->order.at[i], NULL);
+  if (makes_cycle(q, i)) return false;
+  for (int k = 0; k < other->n; k++) {
+    if (!fits_space(q, &trial, other->roots[k])) return false;
+    append(q, &trial, other->roots[k]);
+  }
+  *group = trial;
+  move_after(q, i, needs);
+  for (int k = 0; k < other->n; k++) note(q, i, other->roots[k]);
+  other->n = 0;
+  q->needs.at[j] = (Set){0};
+  return true;
+}
+
+/* Each root has joined what was there when it came. Of reductions of x and of y, which one of both has brought together
+ * later, the other group may be taken in now. */
+static void merge_groups(Grouping *q) {
+  for (int i = 0; i < q->groups.n; i++) {
+    const FuseGroup *group = q->groups.at[i];
+    if (group->kind != FUSE_REDUCE || !group->n) continue;
+    Set all = q->needs.at[i];
+    for (int k = 0; k < group->n; k++)
+      all = set_union(q->g->cx->arena, all, (Set){1, q->numbers + group->roots[k]->id});
+    for (int k = 0; k < all.n; k++) {
+      const Numbers *readers = &q->of[all.at[k]];
+      for (int r = readers->n - 1, tried = 0; r >= 0 && tried < MOST_TRIED; r--, tried++) takes(q, i, readers->at[r]);
+    }
+  }
 }
 
 /* ---- computed twice, or stored ----------------------------------------------------------------------------------- */
@@ -721,6 +795,7 @@ static void make_groups(Grouping *q, bool eager) {
   }
   for (int i = 0; i < g->at.n; i++)
     if (q->root[i]) place(q, g->at.at[i], eager);
+  if (!eager) merge_groups(q);
 }
 
 FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
@@ -763,7 +838,7 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
     FuseKind kind = q->groups.at[i]->kind;
     for (int k = 0; k < q->groups.at[i]->n; k++) {
       Tensor *t = q->groups.at[i]->roots[k];
-      bool always = kind == FUSE_SCAN || kind == FUSE_SCATTER || kind == FUSE_SORT || kind == FUSE_CONVOLUTION;
+      bool always = kind == FUSE_SCATTER || kind == FUSE_SORT || kind == FUSE_CONVOLUTION;
       if (always) p->stored[t->id] = true;
       Set reads = q->reads[t->id];
       for (int x = 0; x < reads.n; x++)
@@ -772,9 +847,11 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
   }
   if (!o->eager) keep_statistics_wide(p);
   FuseGroup **out = NEW_N(a, FuseGroup *, q->groups.n + 1);
-  for (int i = 0; i < q->groups.n; i++) {
-    out[i] = q->groups.at[q->at_place.at[i]];
-    out[i]->reads = q->needs.at[q->at_place.at[i]];
+  for (int i = 0, n = 0; i < q->groups.n; i++) {
+    FuseGroup *group = q->groups.at[q->at_place.at[i]];
+    if (!group->n) continue; /* it went into another one */
+    group->reads = q->needs.at[q->at_place.at[i]];
+    out[n++] = group;
   }
   return out;
 }

@@ -116,7 +116,17 @@ static void step(Writer *w, Scan *s, const Index *at) {
     writer_line(w, "%s = %s + tl.sum(%s, %d)%s", before, before, part, axis, row);
   }
   if (drifts(t) && strcmp(s->type, "tl.float32")) writer_line(w, "%s = %s.to(tl.float32)", name, name);
-  writer_store(w, t, at, (FuseValue){name, 3, false});
+  FuseValue out = {name, 3, false};
+  writer_hold(w, t, out);
+  if (w->plan->stored[t->id]) writer_store(w, t, at, out);
+}
+
+/* What is made of the scan, while a block of it is there. */
+static void epilogue(Writer *w, Tensor *scan, Tensor *root, const Index *at) {
+  Index its[GRAPH_MAX_RANK];
+  if (!fuse_epilogue_index(w->g, scan, root, at, its))
+    diag_fail(w->cx, root->span, "internal error: a scan's epilogue");
+  writer_store(w, root, its, writer_value(w, root, its));
 }
 
 FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group) {
@@ -140,12 +150,15 @@ FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group) {
   writer_line(w, "x = %s * X + tl.arange(0, X)%s", kernel_program(w, 0, rows), tile->row);
   writer_line(w, "x_mask = x < %s", writer_size(w, rows));
   Scan *scans = NEW_N(w->cx->arena, Scan, group->n);
-  for (int i = 0; i < group->n; i++) begin(w, &scans[i], group->roots[i], tile);
+  int count_of = 0; /* scans; what follows is made of them */
+  while (count_of < group->n && graph_ops[group->roots[count_of]->op].group == CLASS_SCAN) count_of++;
+  for (int i = 0; i < count_of; i++) begin(w, &scans[i], group->roots[i], tile);
   writer_line(w, "for start in range(0, %s, R):", writer_size(w, n));
   Map *outside = writer_enter(w);
   writer_line(w, "r = start + tl.arange(0, R)%s", tile->place);
   writer_line(w, "r_mask = r < %s", writer_size(w, n));
-  for (int i = 0; i < group->n; i++) step(w, &scans[i], at);
+  for (int i = 0; i < count_of; i++) step(w, &scans[i], at);
+  for (int i = count_of; i < group->n; i++) epilogue(w, t, group->roots[i], at);
   writer_leave(w, outside);
   bool cpu = p->target.kind == TARGET_CPU;
   int64_t count, length, block = tile == &straight ? 512 : cpu ? 16 : 64;
