@@ -103,6 +103,7 @@ typedef struct GpuBudgets {
   /* ptx/control.c: loads of an iteration, from which on a loop that only loads is a stream; registers that it takes
    * beside what it loads and carries */
   int streamed, beside_streamed;
+  int streamed_tile; /* words of an iteration's loads, from which on they get registers where the loop stores nothing */
 } GpuBudgets;
 
 typedef struct GpuTarget {

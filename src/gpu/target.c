@@ -55,6 +55,7 @@ static const GpuBudgets measured = {
     .many_sums = 128,
     .streamed = 8,
     .beside_streamed = 20,
+    .streamed_tile = 64,
 };
 
 /* clang-format off */

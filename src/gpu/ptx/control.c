@@ -165,14 +165,31 @@ static void count_loads(const LaneBlock *b, int *loads, int *words) {
   }
 }
 
-/* Whether the loop is a stream of many loads, of 8 bytes at most: then notes what registers it wants. */
+/* Whether all that the block does to global memory is to load from it; its threads may meet. */
+static bool changes_nothing(const LaneBlock *b) {
+  stack_guard();
+  for (const LaneOp *op = b->first; op; op = op->next) {
+    bool meets = op->code == LANE_BARRIER || op->code == LANE_SHFL || op->code == LANE_VOTE,
+         loads = op->code == LANE_LD && !op->is_volatile, shares = op->code == LANE_ST && op->space == SPACE_SHARED;
+    if (!meets && !loads && !shares && op->code != LANE_IF && op->code != LANE_YIELD && !lane_op_is_pure(op))
+      return false;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && !changes_nothing(op->body[i])) return false;
+  }
+  return true;
+}
+
+/* Whether the loop is a stream of many loads, of 8 bytes at most: then notes what registers it wants. So does one of a
+ * large tile (a product of a matrix and a vector), all of which is to be under way before its sums are taken. */
 static void find_stream(Ptx *p, const LaneOp *op) {
   const GpuBudgets *budgets = p->target->budgets;
   bool from_global = false;
   int loads = 0, words = 0;
-  if (!only_loads(op->body[0], &from_global)) return;
   count_loads(op->body[0], &loads, &words);
   int wanted = op->out_count + words + budgets->beside_streamed;
+  if (words >= budgets->streamed_tile && changes_nothing(op->body[0]) && wanted > p->tile_streamed)
+    p->tile_streamed = wanted;
+  if (!only_loads(op->body[0], &from_global)) return;
   if (loads >= budgets->streamed && words <= 2 * loads && wanted > p->streamed) p->streamed = wanted;
 }
 

@@ -285,6 +285,15 @@ static int blocks_of_stream(const Ptx *p) {
   return blocks ? blocks : 1;
 }
 
+/* Of a large tile that is loaded in each iteration, beside the rest: as many blocks as make `resident_warps`, or as its
+ * registers allow. */
+static int blocks_of_tile(const Ptx *p) {
+  int needed = lane_pressure(p->f), registers = p->tile_streamed > needed ? p->tile_streamed : needed,
+      most = p->target->budgets->resident_warps / p->f->num_warps,
+      fit = GPU_REGISTERS / (32 * p->f->num_warps) / registers, blocks = most < fit ? most : fit;
+  return blocks ? blocks : 1;
+}
+
 /* Left alone, ptxas takes as few registers as it can, and puts loads one after the other, each waited for, where they
  * could be under way together. Told how many blocks are to be resident it takes what registers those leave. Of products
  * that load into registers: as many blocks as make the target's `resident_warps`, fewer where that leaves too few
@@ -309,6 +318,7 @@ static void put_bounds(Buf *out, Ptx *p) {
   buf_printf(out, ".reqntid %d\n", p->said.threads);
   if (f->max_registers) buf_printf(out, ".maxnreg %d\n", f->max_registers);
   int known = p->one_block ? 1 : p->streamed && !p->tensor_products ? blocks_of_stream(p) : 0;
+  if (!known && p->tile_streamed && !p->tensor_products && !f->max_registers) known = blocks_of_tile(p);
   if (known) {
     buf_printf(out, ".minnctapersm %d\n", known);
     return;

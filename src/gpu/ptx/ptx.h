@@ -37,10 +37,11 @@ struct Ptx {
   int high_count;
   Arg policy[3]; /* evict first, evict last: the register of the policy for the L2 cache; "": none yet */
   bool lines;
-  bool records;     /* ptx/record.c's registers are needed */
-  bool one_block;   /* the assembler is to know how many registers a thread begins with */
-  int streamed;     /* registers for a loop that has many small loads and does little else; 0: there is none */
-  const Span *span; /* of the last .loc */
+  bool records;      /* ptx/record.c's registers are needed */
+  bool one_block;    /* the assembler is to know how many registers a thread begins with */
+  int tile_streamed; /* registers for a loop that loads a large tile and takes sums of it; 0: there is none */
+  int streamed;      /* registers for a loop that has many small loads and does little else; 0: there is none */
+  const Span *span;  /* of the last .loc */
   VEC(const Source *) sources;
   GpuPtx said; /* what has been printed so far */
   int sums, shuffles, barriers, tensor_products, loads;
