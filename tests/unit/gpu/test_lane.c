@@ -1,14 +1,8 @@
 /* Tests of the lane IR's builder, folding, text, verifier and sweeping, through lane.h. What operations mean:
  * test_lane_sim.c. */
-#include "gpu/lane/lane.h"
+#include "unit/gpu/test_lane_kit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 static char *to_text(Context *cx, const LaneFunc *f) {
   Buf b = {0};
@@ -21,47 +15,6 @@ static char *to_text(Context *cx, const LaneFunc *f) {
 
 static LaneFunc *parse(Context *cx, const char *text) {
   return lane_parse(cx, source_from_text(cx, "t.lane", text, strlen(text)));
-}
-
-/* A kernel with parameters of every register type, and what stands in its body. */
-typedef struct Kit {
-  Context *cx;
-  LaneFunc *f;
-  LaneBuilder builder, *b;
-  LaneValue *x, *y, *w, *h, *p, *q; /* b32, b32, b64, b16, pred, pred */
-} Kit;
-
-static void start(Kit *k) {
-  k->cx = context_create();
-  k->f = lane_func_create(k->cx, "k");
-  k->x = lane_func_param(k->f, LT_B32, NULL, 1);
-  k->y = lane_func_param(k->f, LT_B32, NULL, 1);
-  k->w = lane_func_param(k->f, LT_B64, NULL, 16);
-  k->h = lane_func_param(k->f, LT_B16, NULL, 1);
-  k->p = lane_func_param(k->f, LT_PRED, NULL, 1);
-  k->q = lane_func_param(k->f, LT_PRED, NULL, 1);
-  k->builder = lane_builder(k->f);
-  k->b = &k->builder;
-}
-
-static void finish(Kit *k) { context_destroy(k->cx); }
-
-static LaneValue *i32(Kit *k, int32_t v) { return lane_i32(k->b, v); }
-static LaneValue *add(Kit *k, LaneValue *x, LaneValue *y) { return lane_2(k->b, LANE_ADD, LK_S32, x, y); }
-
-static void is_const(const LaneValue *v, uint64_t want) {
-  uint64_t bits;
-  assert_true(lane_is_const(v, &bits));
-  assert_int_equal(bits, want);
-}
-
-/* v is base + offset. */
-static void is_sum(LaneKind kind, LaneValue *v, const LaneValue *base, int64_t offset) {
-  LaneValue *got;
-  int64_t by;
-  lane_split_offset(kind, v, &got, &by);
-  assert_ptr_equal(got, base);
-  assert_int_equal(by, offset);
 }
 
 /* ---- finding again ----------------------------------------------------------------------------------------------- */
@@ -197,92 +150,6 @@ static void widens_only_sums_that_cannot_overflow(void **state) {
   /* an index is extended by mulwide */
   is_sum(LK_S64, lane_2(k->b, LANE_MULWIDE, LK_S32, x1, i32(k, 1)), lane_cvt(k->b, LK_S32, LK_S64, ROUND_DEFAULT, k->x),
          1);
-  finish(k);
-}
-
-/* A loop counts in its step's multiples, also where it wraps: what is added below the step has no carries. */
-static void sees_multiples_of_steps(void **state) {
-  Kit kit, *k = &kit;
-  start(k);
-  LaneBuilder *b = k->b;
-  LaneOp *loop = lane_for(b, LK_S32, i32(k, 512), k->x, i32(k, 256), 0, NULL);
-  LaneValue *turn = loop->body[0]->args[0], *lane = lane_special(b, SP_LANE), *at = add(k, lane, turn);
-  LaneValue *wide = lane_cvt(b, LK_S32, LK_S64, ROUND_DEFAULT, at);
-  is_sum(LK_S64, lane_cvt(b, LK_S32, LK_S64, ROUND_DEFAULT, add(k, at, i32(k, 224))), wide, 224);
-  LaneValue *carries = lane_cvt(b, LK_S32, LK_S64, ROUND_DEFAULT, add(k, at, i32(k, 256)));
-  is_sum(LK_S64, carries, carries, 0); /* into the sign, it may be */
-  is_const(lane_2(b, LANE_AND, LK_B32, turn, i32(k, 255)), 0);
-  assert_false(lane_is_const(lane_2(b, LANE_AND, LK_B32, turn, i32(k, 256)), NULL));
-  lane_yield(b, 0, NULL);
-  lane_leave(b, loop);
-  loop = lane_for(b, LK_S32, k->y, k->x, i32(k, 256), 0, NULL); /* begins anywhere */
-  assert_false(lane_is_const(lane_2(b, LANE_AND, LK_B32, loop->body[0]->args[0], i32(k, 255)), NULL));
-  lane_yield(b, 0, NULL);
-  lane_leave(b, loop);
-  lane_verify(k->f, NULL);
-  finish(k);
-}
-
-static void compares_sums_of_one_base(void **state) {
-  Kit kit, *k = &kit;
-  start(k);
-  LaneBuilder *b = k->b;
-  LaneValue *lane = lane_special(b, SP_LANE), *at = add(k, lane, i32(k, 32)), *far = add(k, lane, i32(k, INT32_MAX));
-  is_const(lane_setp(b, CMP_LT, LK_S32, lane, at), 1);
-  is_const(lane_setp(b, CMP_GE, LK_U32, lane, add(k, lane, i32(k, 1))), 0);
-  is_const(lane_setp(b, CMP_GT, LK_S32, at, add(k, lane, i32(k, 33))), 0);
-  is_const(lane_setp(b, CMP_EQ, LK_S32, add(k, k->x, i32(k, 1)), add(k, k->x, i32(k, 2))), 0); /* wraps or not */
-  is_const(lane_setp(b, CMP_NE, LK_S32, far, lane), 1);
-  assert_false(lane_is_const(lane_setp(b, CMP_LT, LK_S32, lane, far), NULL)); /* these may wrap */
-  assert_false(lane_is_const(lane_setp(b, CMP_LT, LK_S32, k->x, add(k, k->x, i32(k, 1))), NULL));
-  assert_false(lane_is_const(lane_setp(b, CMP_LT, LK_S32, add(k, lane, i32(k, -1)), lane), NULL));
-  finish(k);
-}
-
-/* A program's number has no sign: four times it and one is no less than one. */
-static void compares_with_the_least(void **state) {
-  Kit kit, *k = &kit;
-  start(k);
-  LaneBuilder *b = k->b;
-  LaneValue *program = lane_cvt(b, LK_U32, LK_U64, ROUND_DEFAULT, lane_special(b, SP_CTAID_X));
-  LaneValue *first = lane_2(b, LANE_SHL, LK_B64, program, i32(k, 2)), *three = lane_i64(b, 3);
-  LaneValue *last = lane_2(b, LANE_ADD, LK_S64, first, three);
-  static const LaneKind kinds[] = {LK_S64, LK_U64};
-  for (int i = 0; i < 2; i++) {
-    is_const(lane_setp(b, CMP_LT, kinds[i], last, three), 0);
-    is_const(lane_setp(b, CMP_GE, kinds[i], last, three), 1);
-    is_const(lane_setp(b, CMP_LE, kinds[i], last, lane_i64(b, 2)), 0);
-    is_const(lane_setp(b, CMP_GT, kinds[i], last, lane_i64(b, 2)), 1);
-    assert_false(lane_is_const(lane_setp(b, CMP_LT, kinds[i], last, lane_i64(b, 4)), NULL));
-    assert_false(lane_is_const(lane_setp(b, CMP_LE, kinds[i], last, three), NULL));
-  }
-  LaneValue *narrow = lane_2(b, LANE_SHL, LK_B32, lane_special(b, SP_CTAID_X), i32(k, 2)); /* may have a sign */
-  assert_false(lane_is_const(lane_setp(b, CMP_LT, LK_S32, add(k, narrow, i32(k, 3)), i32(k, 3)), NULL));
-  finish(k);
-}
-
-/* x > y or x == y */
-static void joins_comparisons(void **state) {
-  Kit kit, *k = &kit;
-  start(k);
-  LaneBuilder *b = k->b;
-  for (int i = 0; i < 3; i++) {
-    LaneKind kind = i == 0 ? LK_S32 : i == 1 ? LK_U32 : LK_F32;
-    LaneValue *more = lane_setp(b, CMP_GT, kind, k->x, k->y), *less = lane_setp(b, CMP_LT, kind, k->x, k->y);
-    LaneValue *same = lane_setp(b, CMP_EQ, kind, k->x, k->y), *crossed = lane_setp(b, CMP_EQ, kind, k->y, k->x);
-    LaneValue *or_same = lane_setp(b, CMP_GE, kind, k->x, k->y);
-    assert_ptr_equal(lane_2(b, LANE_OR, LK_PRED, more, same), or_same);
-    assert_ptr_equal(lane_2(b, LANE_OR, LK_PRED, crossed, more), or_same);
-    assert_ptr_equal(lane_2(b, LANE_OR, LK_PRED, less, same), lane_setp(b, CMP_LE, kind, k->x, k->y));
-    assert_int_equal(lane_2(b, LANE_OR, LK_PRED, more, less)->def->code, LANE_OR);
-    LaneValue *other = lane_setp(b, CMP_EQ, kind, k->x, i32(k, 3));
-    assert_int_equal(lane_2(b, LANE_OR, LK_PRED, more, other)->def->code, LANE_OR);
-  }
-  LaneValue *differs = lane_1(b, LANE_NOT, LK_PRED, lane_setp(b, CMP_NE, LK_F32, k->x, k->y));
-  assert_int_equal(differs->def->pred, CMP_EQ); /* NaN is not: ordered, as is > */
-  LaneValue *not_more = lane_1(b, LANE_NOT, LK_PRED, lane_setp(b, CMP_LE, LK_F32, k->x, k->y)); /* or NaN */
-  assert_int_equal(not_more->def->unordered, 1);
-  assert_int_equal(lane_2(b, LANE_OR, LK_PRED, not_more, differs)->def->code, LANE_OR);
   finish(k);
 }
 
@@ -884,10 +751,6 @@ int main(void) {
       cmocka_unit_test(guards_that_always_hold_go),
       cmocka_unit_test(widens_only_sums_that_cannot_overflow),
       cmocka_unit_test(sees_disjoint_bits),
-      cmocka_unit_test(sees_multiples_of_steps),
-      cmocka_unit_test(compares_sums_of_one_base),
-      cmocka_unit_test(compares_with_the_least),
-      cmocka_unit_test(joins_comparisons),
       cmocka_unit_test(folds_constants),
       cmocka_unit_test(folds_identities),
       cmocka_unit_test(folds_predicates),

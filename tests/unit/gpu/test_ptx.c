@@ -751,47 +751,6 @@ static void test_loops(void **state) {
   end();
 }
 
-/* A loop of many small loads, and little else, gets registers for them. */
-static void test_streams(void **state) {
-  (void)state;
-  for (int kind = 0; kind < 3; kind++) {
-    Kernel k = begin(8);
-    LaneValue *sum = unknown(&k, LK_F32);
-    LaneOp *loop = lane_for(&k.b, LK_S32, lane_i32(&k.b, 0), lane_i32(&k.b, 64), lane_i32(&k.b, 1), 1, &sum);
-    sum = loop->body[0]->args[1];
-    for (int i = 0; i < (kind ? 16 : 4); i++)
-      sum = lane_2(&k.b, LANE_ADD, LK_F32, sum,
-                   lane_load(&k.b, SPACE_GLOBAL, LK_F32, kind == 2 ? 4 : 1, k.p, 64 * i, NULL, NULL)->out[0]);
-    lane_yield(&k.b, 1, &sum);
-    lane_leave(&k.b, loop);
-    use(&k, loop->out[0]);
-    (kind == 1 ? contains : lacks)(print(&k, "sm_90a"), ".reqntid 256\n.minnctapersm 4\n");
-    end();
-  }
-}
-
-/* So does one of a large tile whose sums are taken across threads, unless it stores. */
-static void test_tile_streams(void **state) {
-  (void)state;
-  for (int kind = 0; kind < 3; kind++) { /* a small tile; a large one; a large one beside a store */
-    Kernel k = begin(8);
-    LaneValue *sum = unknown(&k, LK_F32);
-    LaneOp *loop = lane_for(&k.b, LK_S32, lane_i32(&k.b, 0), lane_i32(&k.b, 64), lane_i32(&k.b, 1), 1, &sum);
-    sum = loop->body[0]->args[1];
-    for (int i = 0; i < (kind ? 16 : 8); i++) {
-      LaneOp *four = lane_load(&k.b, SPACE_GLOBAL, LK_F32, 4, k.p, 64 * i, NULL, NULL);
-      for (int j = 0; j < 4; j++) sum = lane_2(&k.b, LANE_ADD, LK_F32, sum, four->out[j]);
-    }
-    lane_barrier(&k.b, false);
-    if (kind == 2) lane_store(&k.b, SPACE_GLOBAL, LK_F32, 1, k.p, 0, NULL, &sum);
-    lane_yield(&k.b, 1, &sum);
-    lane_leave(&k.b, loop);
-    use(&k, loop->out[0]);
-    (kind == 1 ? contains : lacks)(print(&k, "sm_90a"), ".reqntid 256\n.minnctapersm 2\n");
-    end();
-  }
-}
-
 /* ---- the module -------------------------------------------------------------------------------------------------- */
 
 static void test_parameters(void **state) {
@@ -915,7 +874,6 @@ int main(void) {
       cmocka_unit_test(test_facts),         cmocka_unit_test(test_parallel_copies),
       cmocka_unit_test(test_branch_copies), cmocka_unit_test(test_waits_in_branches),
       cmocka_unit_test(test_swap_reads),    cmocka_unit_test(test_loops),
-      cmocka_unit_test(test_streams),       cmocka_unit_test(test_tile_streams),
       cmocka_unit_test(test_parameters),    cmocka_unit_test(test_targets),
       cmocka_unit_test(test_bulk_copies),
   };
