@@ -791,8 +791,8 @@ NEREID_API nereid_tensor_info nereid_fusion_output(const nereid_fusion *f, int i
 NEREID_API int nereid_fusion_kernel_count(const nereid_fusion *f);
 /* "graph": the tensor graph; "code": the kernels, a file that Triton takes; "explain": what each kernel computes;
  * "plot": a picture of the kernels and the arrays between them, SVG. Lives
- * as long as f; NULL: there is no such text. "launches": a line of JSON for each launch of a kernel of that code with the
- * sizes that are set, as `nereid replay` reads it; lives until it is asked for again. */
+ * as long as f; NULL: there is no such text. "launches": a line of JSON for each launch of a kernel of that code with
+ * the sizes that are set, as `nereid replay` reads it; lives until it is asked for again. */
 NEREID_API const char *nereid_fusion_text(const nereid_fusion *f, const char *what);
 /* Launches all kernels on row-major arrays of the device: one for each input, and one for each output that is a tensor
  * (another's entry is not looked at). No output may overlap another array. Inputs that are written are written in
