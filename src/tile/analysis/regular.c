@@ -287,7 +287,11 @@ RegularTile *regular_access(const Func *f, const Op *access, const char **why) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-bool regular_begins_inside(const RegularTile *r) {
+enum { STORED_BYTES = 16 };
+
+bool regular_may_store(const RegularTile *r) {
+  int64_t bytes = dtype_bytes(r->base->type->dtype);
+  if (poly_divisible(r->space, r->dims[0].start) * bytes % STORED_BYTES) return false;
   for (int i = 0; i < r->count; i++)
     if (!poly_non_negative(r->space, r->dims[i].start)) return false;
   return true;
