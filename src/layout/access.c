@@ -132,16 +132,27 @@ double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is
 
 enum { MOSTLY_RUN = 4 }; /* elements */
 
-/* Dims from the one with the longest runs; those without any from the last. What mostly runs counts as a short one,
- * what mostly goes by a few elements as a shorter one. */
+/* By what dims are put in order: quarters of elements of a run. What mostly runs counts as a short one, what mostly
+ * goes by a few elements as a shorter one; what goes by no multiple of 16 may lie nearer than what does. */
+static int64_t run_of(const Value *ptr, int d) {
+  if (!ptr->axis) return 4;
+  int64_t run = 4 * power_in(ptr->axis->contiguous[d]), least_run = 4;
+  switch (ptr->axis->mostly[d]) {
+    case MOSTLY_NEXT: least_run = 4 * MOSTLY_RUN; break;
+    case MOSTLY_NEAR: least_run = 4 * 2; break;
+    case MOSTLY_ODD: least_run = 5; break;
+    default: break;
+  }
+  return run > least_run ? run : least_run;
+}
+
+/* Dims from the one with the longest runs; those without any from the last. */
 static void order_dims(const Value *ptr, int *order) {
   const Type *t = ptr->type;
   int64_t run[MAX_RANK];
   for (int i = 0; i < t->rank; i++) {
     int d = t->rank - 1 - i, at = i;
-    run[d] = ptr->axis ? power_in(ptr->axis->contiguous[d]) : 1;
-    if (run[d] < MOSTLY_RUN && ptr->axis && ptr->axis->mostly[d] == MOSTLY_NEXT) run[d] = MOSTLY_RUN;
-    if (run[d] < 2 && ptr->axis && ptr->axis->mostly[d] == MOSTLY_NEAR) run[d] = 2;
+    run[d] = run_of(ptr, d);
     for (; at > 0 && run[order[at - 1]] < run[d]; at--) order[at] = order[at - 1];
     order[at] = d;
   }

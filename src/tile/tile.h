@@ -166,7 +166,9 @@ typedef struct AxisInfo {
   uint8_t mostly[MAX_RANK]; /* how most neighbours differ: MOSTLY_*. No promise: it serves choices alone */
   int non_negative;         /* of an integer's elements: whether they are, SIGN_* */
 } AxisInfo;
-enum { MOSTLY_FAR, MOSTLY_EQUAL, MOSTLY_NEXT, MOSTLY_NEAR }; /* nobody knows; not at all; by one element; by 2..4 */
+/* Nobody knows; not at all; by one element; by 2..4; by a number that is no multiple of 16, as far as its divisors say:
+ * of channels that lie apart by a filter's 9 elements, say. */
+enum { MOSTLY_FAR, MOSTLY_EQUAL, MOSTLY_NEXT, MOSTLY_NEAR, MOSTLY_ODD };
 /* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all
  * integers for where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and
  * products are taken to fit 32 bits. */

@@ -127,12 +127,18 @@ static AxisInfo of_sum(const Op *op, const AxisInfo *x, const AxisInfo *y, int64
   return f;
 }
 
+/* Whether x goes by one, times what is mostly one number, and no multiple of 16 as far as one sees. */
+static bool goes_by_odd(const Type *t, const AxisInfo *x, const AxisInfo *y, int d) {
+  return x->mostly[d] == MOSTLY_NEXT && y->mostly[d] == MOSTLY_EQUAL && starts(t, y, d, 1) < 16;
+}
+
 static AxisInfo of_product(const Type *t, const AxisInfo *x, const AxisInfo *y) {
   AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     f.divisible[d] = times(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
     if (equal_mostly(x, y, d)) f.mostly[d] = MOSTLY_EQUAL;
+    else if (goes_by_odd(t, x, y, d) || goes_by_odd(t, y, x, d)) f.mostly[d] = MOSTLY_ODD;
   }
   at_least(&f, both_grown(t, x, y));
   return f;
@@ -142,7 +148,7 @@ static AxisInfo of_product(const Type *t, const AxisInfo *x, const AxisInfo *y) 
 static AxisInfo of_multiple(const Type *t, const AxisInfo *x, const AxisInfo *y, int64_t factor) {
   AxisInfo f = of_product(t, x, y);
   for (int d = 0; d < rank_of(t); d++)
-    if (x->mostly[d] == MOSTLY_NEXT && factor >= 2 && factor <= 4) f.mostly[d] = MOSTLY_NEAR;
+    if (f.mostly[d] == MOSTLY_ODD && factor >= 2 && factor <= 4) f.mostly[d] = MOSTLY_NEAR;
   return f;
 }
 
@@ -161,7 +167,8 @@ static AxisInfo of_quotient(const Type *t, const AxisInfo *x, const AxisInfo *y,
       int64_t g = gcd(gcd(x->contiguous[d], y->constant[d]), least(x->divisible[d], starts(t, y, d, 1)));
       f.constant[d] = most(f.constant[d], g);
     }
-    if (x->mostly[d] != MOSTLY_FAR && cuts_seldom(y, d, divisor)) f.mostly[d] = MOSTLY_EQUAL;
+    bool stays = x->mostly[d] != MOSTLY_FAR && x->mostly[d] != MOSTLY_ODD && cuts_seldom(y, d, divisor);
+    if (stays) f.mostly[d] = MOSTLY_EQUAL;
     else if (divisor && *divisor > 0) f.mostly[d] = x->mostly[d]; /* by one or not at all */
     int64_t all = starts(t, x, d, 1);
     if (divisor && *divisor > 0 && (*divisor & (*divisor - 1)) == 0 && all >= *divisor) f.divisible[d] = all / *divisor;

@@ -494,21 +494,23 @@ static void small_tensors_use_all_threads(void **state) {
   kit_free(&k);
 }
 
-/* Every second pixel of an image, channels far apart: lanes go from pixel to pixel. */
+/* Every second pixel of an image, channels far apart: lanes go from pixel to pixel. Where both dims are far, lanes go
+ * along what is no multiple of 16: a filter's channels, 9 elements apart, and not its outputs. */
 static void lanes_go_by_a_few_elements(void **state) {
   static const struct {
     const char *step;
     int dim;
-  } cases[] = {{"add %i, %c1", 0}, {"mul %i, %c2", 0}, {"mul %c2, %i", 0}, {"mul %i, %c4", 0},
-               {"shl %i, %c1", 0}, {"mul %i, %c8", 1}, {"shl %i, %c4", 1}};
+  } cases[] = {{"add %i, %c1", 0}, {"mul %i, %c2", 0},  {"mul %c2, %i", 0}, {"mul %i, %c4", 0}, {"shl %i, %c1", 0},
+               {"div %i, %c4", 0}, {"mul %i, %odd", 0}, {"mul %i, %c8", 0}, {"shl %i, %c4", 1}, {"mul %i, %ns", 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char k_text[1400];
     snprintf(k_text, sizeof k_text,
-             "kernel @k(%%p: *f32, %%n: i32) {\n  %%i = arange {start=0, end=64} : i32[64]\n"
+             "kernel @k(%%p: *f32, %%n: i32 {divisible=16}, %%m: i32) {\n  %%i = arange {start=0, end=64} : i32[64]\n"
+             "  %%ns = splat %%n : i32[64]\n  %%odd = splat %%m : i32[64]\n"
              "  %%c1 = const {value=1} : i32[64]\n  %%c2 = const {value=2} : i32[64]\n"
              "  %%c4 = const {value=4} : i32[64]\n  %%c8 = const {value=8} : i32[64]\n"
              "  %%s = %s : i32[64]\n  %%r = expand_dims %%s {axis=1} : i32[64,1]\n"
-             "  %%rows = broadcast %%r : i32[64,64]\n  %%ns = splat %%n : i32[64]\n"
+             "  %%rows = broadcast %%r : i32[64,64]\n"
              "  %%far = mul %%i, %%ns : i32[64]\n  %%f = expand_dims %%far {axis=0} : i32[1,64]\n"
              "  %%columns = broadcast %%f : i32[64,64]\n  %%at = add %%rows, %%columns : i32[64,64]\n"
              "  %%ps = splat %%p : *f32[64,64]\n  %%a = addptr %%ps, %%at : *f32[64,64]\n"
