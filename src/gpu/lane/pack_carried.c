@@ -17,7 +17,7 @@
 #include "gpu/lane/scope.h"
 #include "gpu/lane/table.h"
 
-enum { DEEPEST = 4 };
+enum { DEEPEST = 4, FEW_PREDS = 4 };
 
 /* The value that some carried ones are functions of; `carried`: where it stands in their place. */
 typedef struct Leaf {
@@ -25,9 +25,12 @@ typedef struct Leaf {
   int bits, users, place;
 } Leaf;
 
-static int bits_of(LaneType t) {
-  return t == LT_PRED ? 0 : t == LT_B16 || t == LT_B32 ? 32 : 64;
-} /* what it takes of a thread's registers */
+/* What it takes of a thread's registers. A few predicates have registers of their own; of more, the assembler moves
+ * each to a word and back. */
+static int bits_of(LaneType t, bool many_preds) {
+  if (t == LT_PRED) return many_preds ? 16 : 0;
+  return t == LT_B16 || t == LT_B32 ? 32 : 64;
+}
 
 static bool inside(const LaneBlock *body, const LaneValue *v) {
   const LaneBlock *b = v->def ? v->def->block : v->block;
@@ -116,8 +119,10 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
   Arena *arena = f->cx->arena;
   LaneBlock *body = loop->body[0];
   LaneOp *yield = body->last;
-  int n = loop->out_count, count = 0, dropped = 0, kept = 0;
+  int n = loop->out_count, count = 0, dropped = 0, kept = 0, preds = 0;
   Leaf *leaves = NEW_N(arena, Leaf, n), **of = NEW_N(arena, Leaf *, n);
+  for (int i = 0; i < n; i++) preds += yield->in[i]->type == LT_PRED;
+  bool many = preds > FEW_PREDS;
   for (int i = 0; i < n; i++) {
     LaneValue *to = NULL, *from = NULL, *next = yield->in[i];
     if (!alike(body, next, loop->in[3 + i], DEEPEST, &to, &from) || !to || to == next || !few_operands(body, next, to))
@@ -127,11 +132,11 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
       of[i] = &leaves[count++];
       *of[i] = (Leaf){.init = from, .next = to, .place = -1};
     }
-    of[i]->bits += bits_of(next->type);
+    of[i]->bits += bits_of(next->type, many);
     of[i]->users++;
   }
   for (int i = 0; i < n; i++) {
-    if (of[i] && (of[i]->users < 2 || of[i]->bits <= bits_of(of[i]->next->type))) of[i] = NULL;
+    if (of[i] && (of[i]->users < 2 || of[i]->bits <= bits_of(of[i]->next->type, many))) of[i] = NULL;
     dropped += of[i] != NULL;
   }
   if (!dropped) return;

@@ -121,7 +121,57 @@ static void others_stay(void **state) {
   context_destroy(cx);
 }
 
+static void put_bytes(Buf *b, int words, bool next) { /* of words of an iteration: whether each byte is zero */
+  static const char *const masks[] = {"255", "65280", "16711680", "4278190080"};
+  const char *prefix = next ? "n" : "";
+  for (int w = 0; w < words; w++) {
+    buf_printf(b, "  %%%sx%d = ld.b32 %%p {global +%d} : b32\n", prefix, w, 4 * w + 64 * next);
+    for (int i = 0; i < 4; i++) {
+      buf_printf(b, "  %%%sc%d = const.b32 {%s} : b32\n", prefix, 4 * w + i, masks[i]);
+      buf_printf(b, "  %%%sm%d = and.b32 %%%sx%d, %%%sc%d : b32\n", prefix, 4 * w + i, prefix, w, prefix, 4 * w + i);
+      buf_printf(b, "  %%%sp%d = setp.s32 %%%sm%d, %%zero {ne} : pred\n", prefix, 4 * w + i, prefix, 4 * w + i);
+    }
+  }
+}
+
+/* Predicates of bytes read an iteration ahead: more than a few travel as the words that they are tests of. */
+static void words_for_many_predicates(void **state) {
+  for (int words = 1; words <= 2; words++) {
+    int n = 4 * words;
+    Buf b = {0};
+    buf_puts(&b, "kernel @k(%p: b64, %o: b64, %n: b32) warps=1 {\n  %zero = const.b32 {0} : b32\n"
+                 "  %one = const.b32 {1} : b32\n");
+    put_bytes(&b, words, false);
+    buf_puts(&b, "  %s");
+    for (int i = 0; i < n; i++) buf_printf(&b, ", %%l%d", i);
+    buf_puts(&b, " = for.s32 %zero, %n, %one, %zero");
+    for (int i = 0; i < n; i++) buf_printf(&b, ", %%p%d", i);
+    buf_puts(&b, " : b32");
+    for (int i = 0; i < n; i++) buf_puts(&b, ", pred");
+    buf_puts(&b, " do (%i: b32, %sum0: b32");
+    for (int i = 0; i < n; i++) buf_printf(&b, ", %%h%d: pred", i);
+    buf_puts(&b, ") {\n");
+    put_bytes(&b, words, true);
+    for (int i = 0; i < n; i++) {
+      buf_printf(&b, "  %%b%d = select.b32 %%h%d, %%one, %%zero : b32\n", i, i);
+      buf_printf(&b, "  %%sum%d = add.s32 %%sum%d, %%b%d : b32\n", i + 1, i, i);
+    }
+    buf_printf(&b, "  yield %%sum%d", n);
+    for (int i = 0; i < n; i++) buf_printf(&b, ", %%np%d", i);
+    buf_puts(&b, "\n  }\n  st.b32 %o, %s {global}\n}\n");
+    Context *cx = context_create();
+    const LaneOp *loop = the_loop(carried(cx, b.at));
+    int preds = 0;
+    for (int i = 0; i < loop->out_count; i++) preds += loop->out[i]->type == LT_PRED;
+    assert_int_equal(loop->out_count, words == 1 ? 5 : 3);
+    assert_int_equal(preds, words == 1 ? 4 : 0);
+    buf_destroy(&b);
+    context_destroy(cx);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(words_for_their_parts), cmocka_unit_test(others_stay)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(words_for_their_parts), cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(words_for_many_predicates)};
   return cmocka_run_group_tests_name("lane_pack_carried", tests, NULL, NULL);
 }
