@@ -29,6 +29,7 @@ typedef struct RowArray {
   char *pattern; /* up to PATTERN elements */
   int64_t pattern_bytes;
   void *on_device, *on_interp;
+  int64_t start; /* bytes before the element that the launch points to */
 } RowArray;
 typedef struct Row {
   const Json *json;
@@ -59,7 +60,18 @@ static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
       rank != stride_rank)
     return "has no shape or strides";
   row->arrays[i].is_array = true;
-  return array_describe(&row->arrays[i].shape, t, rank, shape, strides);
+  int64_t start = 0; /* a dim whose stride is negative begins at its end */
+  for (int d = 0; d < rank; d++) {
+    if (strides[d] >= 0) continue;
+    strides[d] = strides[d] == INT64_MIN ? INT64_MAX : -strides[d];
+    int64_t extent;
+    if (shape[d] > 0 &&
+        (__builtin_mul_overflow(shape[d] - 1, strides[d], &extent) || __builtin_add_overflow(start, extent, &start)))
+      return "is too large";
+  }
+  const char *why = array_describe(&row->arrays[i].shape, t, rank, shape, strides);
+  row->arrays[i].start = why ? 0 : start * (int64_t)nereid_dtype_bytes(t); /* within the array's bytes */
+  return why;
 }
 
 static bool make_args(Row *row) {
@@ -164,7 +176,7 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
     void **p = interp ? &a->on_interp : &a->on_device;
     if (!a->is_array) continue;
     status = upload(d, a, p, err);
-    args[i].pointer = *p;
+    args[i].pointer = (char *)*p + a->start;
   }
   const Json *meta = json_get(row->json, "meta");
   nereid_options options = {.no_autotune = true,
