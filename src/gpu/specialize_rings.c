@@ -40,7 +40,7 @@ static RegularTile *box_of_sums(Specialize *p, const Op *op, Others *others) {
   int64_t groups = p->f->num_warps / 4 * 64 / t->shape[0]; /* that share the columns, at most */
   if (t->shape[0] % 64 || t->shape[1] / (groups > 1 ? groups : 1) < BOX_COLUMNS) return NULL;
   RegularTile *box = regular_tile(p->f, op, &why);
-  if (!box || box->guard_count || !regular_may_store(box) || box->dims[0].dim != 1 || box->count < 2 ||
+  if (!box || box->guard_count || !regular_begins_inside(box) || box->dims[0].dim != 1 || box->count < 2 ||
       box->dims[1].dim != 0)
     return NULL;
   *others = (Others){.p = p, .op = op};

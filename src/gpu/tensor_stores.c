@@ -102,6 +102,6 @@ void gpu_tensor_stores(Func *f, const GpuOptions *o) {
   const Type *t = store->in[1]->type;
   if (t->rank != 2 || t->ptr || op_cache(store) || op_evict(store) || is_turned(store->in[1])) return;
   RegularTile *box = regular_tile(f, store, &why);
-  if (box && is_whole(f, box, t) && regular_may_store(box) && is_free(box)) put(f, store, box);
+  if (box && is_whole(f, box, t) && regular_begins_inside(box) && is_free(box)) put(f, store, box);
   tile_replace_uses(f);
 }

@@ -221,6 +221,15 @@ static bool place_rest(Reading *r, const Poly *address) {
   return true;
 }
 
+/* Whether the box's rows begin at multiples of 16 bytes of the array's: an H200 ends a kernel whose tensor maps copy
+ * from or to elsewhere by CUDA_ERROR_ILLEGAL_INSTRUCTION, which no document tells. Of what arguments say a launch sees
+ * to. */
+static bool begins_aligned(Reading *r, const Poly *start, int64_t unit) {
+  PolySpace *s = r->s;
+  const Poly *fixed = poly_part(s, start, true), *moving = poly_part(s, start, false);
+  return fixed && moving && poly_divisible(s, moving) >= unit && poly_need(s, POLY_MULTIPLE, fixed, unit);
+}
+
 /* What a copy engine asks, and what the reading took for granted. */
 static bool add_conditions(Reading *r) {
   PolySpace *s = r->s;
@@ -236,6 +245,8 @@ static bool add_conditions(Reading *r) {
     bool is_bounded = d->dim >= 0 && r->lower[d->dim];
     if (!is_bounded && !poly_non_negative(s, d->start)) return refuse(r, "it may begin before its array");
     if (d->size && !poly_need(s, POLY_AT_LEAST, d->size, 1)) return refuse(r, "its array is empty");
+    if (!i && r->by_engine && !begins_aligned(r, d->start, unit))
+      return refuse(r, "its rows do not begin at multiples of 16 bytes");
     if (!i) continue;
     if (!poly_need(s, POLY_AT_LEAST, d->stride, 1)) return refuse(r, "a stride is not positive");
     if (r->by_engine && !poly_need(s, POLY_ALIGNED, d->stride, unit))
@@ -287,11 +298,7 @@ RegularTile *regular_access(const Func *f, const Op *access, const char **why) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-enum { STORED_BYTES = 16 };
-
-bool regular_may_store(const RegularTile *r) {
-  int64_t bytes = dtype_bytes(r->base->type->dtype);
-  if (poly_divisible(r->space, r->dims[0].start) * bytes % STORED_BYTES) return false;
+bool regular_begins_inside(const RegularTile *r) {
   for (int i = 0; i < r->count; i++)
     if (!poly_non_negative(r->space, r->dims[i].start)) return false;
   return true;

@@ -44,11 +44,10 @@ typedef struct RegularTile {
 RegularTile *regular_tile(const Func *f, const Op *load, const char **why);
 /* Of a load, store or atomic, which no copy engine is to do: the elements that it touches at most. */
 RegularTile *regular_access(const Func *f, const Op *access, const char **why);
-/* Whether an engine may store to the box. It begins nowhere before its array: a load of what is there gives zeros, a
- * store may cut a box where the array ends alone (CUDA C++ Programming Guide, "Tensor memory access"); where that goes
- * by arguments, a launch checks it. And its rows begin at multiples of 16 bytes of the array's: an H200 ends a kernel
- * that stores elsewhere by CUDA_ERROR_ILLEGAL_INSTRUCTION, which no document tells. */
-bool regular_may_store(const RegularTile *r);
+/* Whether no box begins before its array, as an engine asks that stores: a load of what is there gives zeros, a store
+ * may cut a box where the array ends alone (CUDA C++ Programming Guide, "Tensor memory access"). Where that goes by
+ * arguments, a launch checks it. */
+bool regular_begins_inside(const RegularTile *r);
 
 void regular_print(Buf *out, const RegularTile *r);
 

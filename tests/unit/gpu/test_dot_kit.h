@@ -176,7 +176,6 @@ static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) 
       context_destroy(c->cx);
       c->without |= gpu_without(gpu_plan_lacks(fit), &wrong);
       dot_compile(c);
-      if (!c->lane->persistent) c->blocks = 0;
       return dot_simulate(c, seed, fault);
     }
     for (int i = 0; i < c->lane->maps; i++) {
@@ -184,6 +183,7 @@ static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) 
       slots[c->lane->param_count - c->lane->maps + i] = (uint64_t)(uintptr_t)maps[i].bytes;
     }
   }
+  if (!c->lane->persistent) c->blocks = 0;
   int64_t programs = (int64_t)c->grid[0] * c->grid[1] * c->grid[2], blocks = c->blocks ? c->blocks : programs;
   int cluster = gpu_plan_cluster(c->lane->cluster, c->grid, &blocks);
   LaneSimOptions o = {.grid = c->grid,
