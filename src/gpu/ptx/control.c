@@ -150,14 +150,14 @@ static bool only_loads(const LaneBlock *b, bool *from_global) {
 
 /* Whether the loop runs a few times, known here, over a few operations, loads among them, in which nobody meets. */
 static bool is_short(const LaneOp *op) {
-  enum { MOST_TURNS = 8, MOST_OPS = 64 };
+  enum { MOST_ITERATIONS = 8, MOST_OPS = 64 };
   uint64_t from, to, by;
   int ops = 0;
   bool loads = false;
   if (op->kind != LK_S32 || !ptx_const(op->in[0], &from) || !ptx_const(op->in[1], &to) || !ptx_const(op->in[2], &by))
     return false;
   int64_t step = (int32_t)by, way = (int64_t)(int32_t)to - (int32_t)from;
-  if (step <= 0 || way <= 0 || (way + step - 1) / step > MOST_TURNS) return false;
+  if (step <= 0 || way <= 0 || (way + step - 1) / step > MOST_ITERATIONS) return false;
   for (const LaneOp *o = op->body[0]->first; o; o = o->next, ops++) {
     bool accesses = (o->code == LANE_LD || o->code == LANE_ST) && o->space == SPACE_GLOBAL && !o->is_volatile;
     if (!accesses && o->code != LANE_YIELD && !lane_op_is_pure(o)) return false;
@@ -167,8 +167,8 @@ static bool is_short(const LaneOp *op) {
 }
 
 /* The assembler unrolls no loop whose branch back is `bra.uni`. One that only loads it may unroll by four: then the
- * loads of four iterations are under way at once, where each iteration would wait for its own. And one of few turns it
- * unrolls whole: then addresses are constants apart. */
+ * loads of four iterations are under way at once, where each iteration would wait for its own. And one of few
+ * iterations it unrolls whole: then addresses are constants apart. */
 static bool may_unroll(const LaneOp *op) {
   bool from_global = false;
   return op->unroll != 1 && ((only_loads(op->body[0], &from_global) && from_global) || is_short(op));
