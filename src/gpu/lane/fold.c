@@ -279,17 +279,6 @@ static LaneValue *fold_bfe(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
 
 /* ---- predicates -------------------------------------------------------------------------------------------------- */
 
-static bool compare(CmpPred pred, int64_t x, int64_t y) {
-  switch (pred) {
-    case CMP_EQ: return x == y;
-    case CMP_NE: return x != y;
-    case CMP_LT: return x < y;
-    case CMP_LE: return x <= y;
-    case CMP_GT: return x > y;
-    default: return x >= y;
-  }
-}
-
 /* x + 1 < x + 2, where neither sum carries into the sign. */
 static LaneValue *fold_setp_of_sums(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y) {
   LaneKind k = lane_kind_info[p->kind].type == LT_B64 ? LK_S64 : LK_S32;
@@ -301,7 +290,7 @@ static LaneValue *fold_setp_of_sums(LaneBuilder *b, const LaneOp *p, LaneValue *
     bool carries = (may & offsets) != 0;
     if (xo < 0 || yo < 0 || (carries && (may > most || offsets > most - may))) return NULL;
   }
-  return lane_pred(b, compare((CmpPred)p->pred, xo, yo));
+  return lane_setp(b, (CmpPred)p->pred, k, constant(b, k, xo), constant(b, k, yo));
 }
 
 /* What x is at least: the constant that is added to a number of no sign, where the sum has none. */

@@ -274,25 +274,24 @@ static void put_path(Buf *out, const char *path) {
   }
 }
 
+/* How many blocks have so many registers a thread, or what the kernel needs at once if that is more, and at most so
+ * many warps. */
+static int blocks_with(const Ptx *p, int registers, int warps) {
+  int needed = lane_pressure(p->f), most = warps / p->f->num_warps;
+  if (registers < needed) registers = needed;
+  int fit = GPU_REGISTERS / (32 * p->f->num_warps) / registers, blocks = most < fit ? most : fit;
+  return blocks ? blocks : 1;
+}
+
 /* The assembler has as many threads resident as there can be, and gives each so few registers (32) that its loads wait
  * for each other two by two. Half of the threads with 16 loads under way keep memory busier: of a sum over rows of odd
  * length, by 4 bytes, 2048 threads have 16 KiB under way on a multiprocessor, and 1280 have 80; what memory takes in
  * its latency is 30. What the kernel does beside needs its registers, too. */
-static int blocks_of_stream(const Ptx *p) {
-  int needed = lane_pressure(p->f), registers = p->streamed > needed ? p->streamed : needed,
-      half = p->target->machine.max_warps / 2 / p->f->num_warps,
-      fit = GPU_REGISTERS / (32 * p->f->num_warps) / registers, blocks = half < fit ? half : fit;
-  return blocks ? blocks : 1;
-}
+static int blocks_of_stream(const Ptx *p) { return blocks_with(p, p->streamed, p->target->machine.max_warps / 2); }
 
 /* Of a large tile that is loaded in each iteration, beside the rest: as many blocks as make `resident_warps`, or as its
  * registers allow. */
-static int blocks_of_tile(const Ptx *p) {
-  int needed = lane_pressure(p->f), registers = p->tile_streamed > needed ? p->tile_streamed : needed,
-      most = p->target->budgets->resident_warps / p->f->num_warps,
-      fit = GPU_REGISTERS / (32 * p->f->num_warps) / registers, blocks = most < fit ? most : fit;
-  return blocks ? blocks : 1;
-}
+static int blocks_of_tile(const Ptx *p) { return blocks_with(p, p->tile_streamed, p->target->budgets->resident_warps); }
 
 /* Left alone, ptxas takes as few registers as it can, and puts loads one after the other, each waited for, where they
  * could be under way together. Told how many blocks are to be resident it takes what registers those leave. Of products
