@@ -319,7 +319,7 @@ static bool open_copy(SimRun *r, const SimOp *o, int t, int block, Copy *c) {
     c->first[i] = (int32_t)sim_get(r, o->in[first + i], LT_B32, t);
     if (i) c->rows *= c->map.box[i];
     if (!load && c->first[i] < 0) return sim_fault(r, op, t, "a store to coordinate %d", c->first[i]);
-    if (!i && c->first[0] * dtype_bits(c->map.dtype) % 128) /* the GPU calls it an illegal instruction */
+    if (!i && (int64_t)c->first[0] * dtype_bits(c->map.dtype) % 128) /* the GPU calls it an illegal instruction */
       return sim_fault(r, op, t, "a copy at column %d, no multiple of 16 bytes", c->first[0]);
   }
   c->inner = c->map.box[0] * dtype_bits(c->map.dtype) / 8;
