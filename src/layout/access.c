@@ -67,8 +67,21 @@ typedef struct Step {
   int64_t bytes;
 } Step; /* bytes 0, not far: the same address */
 
+/* The dim whose stride is taken for a small one, since no dim has runs and none of the others can be nearer; -1: none.
+ * Where it is not small, threads side by side cost no more than what else there is. */
+static int dim_of_stride(const Value *ptr) {
+  int last = -1;
+  for (int d = 0; ptr->axis && d < ptr->type->rank; d++) {
+    int mostly = ptr->axis->mostly[d];
+    if (ptr->axis->contiguous[d] > 1 || mostly == MOSTLY_NEXT || mostly == MOSTLY_NEAR) return -1;
+    if (mostly == MOSTLY_STRIDE && ptr->type->shape[d] > 1) last = d;
+  }
+  return last;
+}
+
 static Step step_of(const Value *ptr, uint32_t vector) {
   const Type *t = ptr->type;
+  int near = dim_of_stride(ptr);
   Step s = {0};
   for (int d = 0; d < t->rank && vector; d++) {
     int shift = layout_dim_shift(t, d);
@@ -79,7 +92,7 @@ static Step step_of(const Value *ptr, uint32_t vector) {
       else if (at < power_in(ptr->axis->constant[d])) continue;
       else if (at < power_in(ptr->axis->contiguous[d]) || ptr->axis->mostly[d] == MOSTLY_NEXT)
         s.bytes += at * pointee_bytes(t);
-      else if (ptr->axis->mostly[d] == MOSTLY_NEAR) s.bytes += 2 * at * pointee_bytes(t);
+      else if (d == near || ptr->axis->mostly[d] == MOSTLY_NEAR) s.bytes += 2 * at * pointee_bytes(t);
       else if (ptr->axis->mostly[d] != MOSTLY_EQUAL) s.far = true;
     }
   }
@@ -140,7 +153,8 @@ static int64_t run_of(const Value *ptr, int d) {
   switch (ptr->axis->mostly[d]) {
     case MOSTLY_NEXT: least_run = 4 * MOSTLY_RUN; break;
     case MOSTLY_NEAR: least_run = 4 * 2; break;
-    case MOSTLY_ODD: least_run = 5; break;
+    case MOSTLY_ODD:
+    case MOSTLY_STRIDE: least_run = 5; break;
     default: break;
   }
   return run > least_run ? run : least_run;

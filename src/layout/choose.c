@@ -42,12 +42,24 @@ static void reach(Chooser *c, Value *v, const Layout *l) {
   vec_push(c->cx->arena, &c->queue, v);
 }
 
+/* A thread's neighbours are scanned in a chain; what is left goes through all lanes, each time a shuffle, the body and
+ * a selection for each word. */
+static double scan_cost(const Op *op, const Layout *l, uint32_t axis, int lanes, int warps) {
+  int near = 0, words = 0;
+  uint32_t low = axis & -axis;
+  while (near < l->reg_bits && low << near & axis && layout_find_register(l, low << near) >= 0) near++;
+  for (int i = 0; i < op->in_count; i++) words += (type_elem_bytes(op->in[i]->type) + 3) / 4;
+  int groups = layout_registers(l) >> near;
+  return words * (2.0 * layout_registers(l) + 5.0 * lanes * groups + (warps ? 4.0 * groups : 0)) + (warps ? 30 : 0);
+}
+
 static double combine_cost(const Op *op, const Layout *l) { /* reduce, scan */
   uint32_t axis = layout_dim_mask(op->in[0]->type, (int)op->axis);
   int regs = 0, lanes = 0, warps = 0;
   for (int i = 0; i < layout_inputs(l); i++)
     if (l->basis[i] & axis) (*(i < l->reg_bits ? &regs : i < l->reg_bits + l->lane_bits ? &lanes : &warps))++;
-  int results = (op->code == OP_SCAN ? layout_registers(l) : layout_registers(l) >> regs) * op->in_count;
+  if (op->code == OP_SCAN) return scan_cost(op, l, axis, lanes, warps);
+  int results = (layout_registers(l) >> regs) * op->in_count;
   return 2.0 * lanes * results + (warps ? 30 + 4.0 * results : 0);
 }
 

@@ -1,4 +1,5 @@
 /* Changes to structured control flow that several passes make: inlining a body, dropping or retyping a carried value.
+ * And what passes ask of operations: whether they are pure, whether two compute the same.
  *
  * A carried value of a loop lives in up to seven places (operand, result, arguments of the bodies, operands of what
  * ends them); these functions are the only ones that know the list.
@@ -97,3 +98,75 @@ bool op_is_pure(const Op *op) {
 }
 
 const Block *value_block(const Value *v) { return v->def ? v->def->block : v->block; }
+
+/* ---- equality ---------------------------------------------------------------------------------------------------- */
+
+bool op_commutes(const Op *op) {
+  switch (op->code) {
+    case OP_ADD:
+    case OP_MUL:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_MULHI: return true;
+    case OP_CMP: return op->pred == CMP_EQ || op->pred == CMP_NE;
+    default: return false;
+  }
+}
+
+/* Of a body's value, the one in the other body that stands for it; of others, itself. */
+static const Value *mapped(const Map *map, Value *v) {
+  v = value_replacement(v);
+  const Value *other = map ? map_get(map, v) : NULL;
+  return other ? other : v;
+}
+
+static bool same_operands(const Op *a, const Op *b, const Map *map) {
+  bool same = true, turned = a->in_count == 2 && op_commutes(a);
+  for (int i = 0; i < a->in_count; i++) same = same && mapped(map, a->in[i]) == value_replacement(b->in[i]);
+  for (int i = 0; i < 2 && turned; i++) turned = mapped(map, a->in[i]) == value_replacement(b->in[1 - i]);
+  return same || turned;
+}
+
+static bool same_bodies(Map *map, const Block *a, const Block *b);
+
+static bool same_ops(Map *map, const Op *a, const Op *b) {
+  stack_guard();
+  if (a->code != b->code || a->in_count != b->in_count || a->out_count != b->out_count || a->dim_count != b->dim_count)
+    return false;
+  if (memcmp(a->attr, b->attr, sizeof a->attr) || memcmp(&a->number, &b->number, sizeof a->number)) return false;
+  if (a->dim_count && memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->dim_count)) return false;
+  if (a->text != b->text && (!a->text || !b->text || strcmp(a->text, b->text))) return false;
+  for (int i = 0; i < a->out_count; i++)
+    if (a->out[i]->type != b->out[i]->type) return false;
+  if (!same_operands(a, b, map)) return false;
+  for (int i = 0; i < 2; i++) {
+    if (!a->body[i] != !b->body[i]) return false;
+    if (a->body[i] && !same_bodies(map, a->body[i], b->body[i])) return false;
+  }
+  return true;
+}
+
+static bool same_bodies(Map *map, const Block *a, const Block *b) {
+  if (a->arg_count != b->arg_count) return false;
+  for (int i = 0; i < a->arg_count; i++) {
+    if (a->args[i]->type != b->args[i]->type) return false;
+    map_put(map, a->args[i], b->args[i]);
+  }
+  const Op *x = a->first, *y = b->first;
+  for (; x && y; x = x->next, y = y->next) {
+    if (!same_ops(map, x, y)) return false;
+    for (int i = 0; i < x->out_count; i++) map_put(map, x->out[i], y->out[i]);
+  }
+  return !x && !y;
+}
+
+bool op_same(Arena *arena, const Op *a, const Op *b) {
+  return same_ops(a->body[0] ? map_create(arena, false) : NULL, a, b);
+}
+
+bool op_same_bodies(Arena *arena, const Block *a, const Block *b) {
+  return same_bodies(map_create(arena, false), a, b);
+}

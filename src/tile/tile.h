@@ -166,9 +166,10 @@ typedef struct AxisInfo {
   uint8_t mostly[MAX_RANK]; /* how most neighbours differ: MOSTLY_*. No promise: it serves choices alone */
   int non_negative;         /* of an integer's elements: whether they are, SIGN_* */
 } AxisInfo;
-/* Nobody knows; not at all; by one element; by 2..4; by a number that is no multiple of 16, as far as its divisors say:
- * of channels that lie apart by a filter's 9 elements, say. */
-enum { MOSTLY_FAR, MOSTLY_EQUAL, MOSTLY_NEXT, MOSTLY_NEAR, MOSTLY_ODD };
+/* Nobody knows; not at all; by one element; by 2..4; by a constant that is no multiple of 16 (channels that lie apart
+ * by a filter's 9 elements); by a number that the launch gives, no multiple of 16 as far as its divisors say: a stride.
+ */
+enum { MOSTLY_FAR, MOSTLY_EQUAL, MOSTLY_NEXT, MOSTLY_NEAR, MOSTLY_ODD, MOSTLY_STRIDE };
 /* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all
  * integers for where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and
  * products are taken to fit 32 bits. */
@@ -339,7 +340,11 @@ void control_retype(Func *f, Op *op, int i, const Type *type, Value **result, Va
 Value *control_carry(Func *f, Op *loop, Value *init, Value *next);
 /* Gives an `if` one more result, last: a of the first body, b of the second one. */
 Value *control_result(Func *f, Op *branch, Value *a, Value *b);
-bool op_is_pure(const Op *op);            /* no effect at all, bodies included: may be moved, merged, dropped */
+bool op_is_pure(const Op *op);  /* no effect at all, bodies included: may be moved, merged, dropped */
+bool op_commutes(const Op *op); /* of two operands, whichever is first */
+/* Whether two pure operations compute the same, bodies included. `arena`: for what is noted meanwhile. */
+bool op_same(Arena *arena, const Op *a, const Op *b);
+bool op_same_bodies(Arena *arena, const Block *a, const Block *b);
 const Block *value_block(const Value *v); /* in which v is defined */
 
 /* ---- access.c: operands and attributes by name ------------------------------------------------------------------- */
@@ -396,6 +401,7 @@ void tile_dce(Func *f);
 void tile_spread_hints(Func *f); /* before tile_dce, which drops hints whose results nobody takes */
 void tile_licm(Func *f);         /* pure ops out of loops */
 void tile_nest_loops(Func *f);   /* loops over all steps of all tiles are two */
+void tile_unroll(Func *f);       /* loops of a few iterations are written out */
 /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
 void tile_canonical_loops(Func *f);
 void tile_axis_info(Func *f); /* fills Value.axis */

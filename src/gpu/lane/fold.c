@@ -279,18 +279,57 @@ static LaneValue *fold_bfe(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
 
 /* ---- predicates -------------------------------------------------------------------------------------------------- */
 
-/* x + 1 < x + 2, where neither sum carries into the sign. */
+enum { MOST_SELECTS = 5 };
+/* base + a number from low to high; a NULL base is 0. */
+typedef struct SumRange {
+  LaneValue *base;
+  int64_t low, high;
+} SumRange;
+
+/* What x is, through selections: which of two it is, a maximum's index, say. False: sums of several bases. */
+static bool range_of_sum(LaneKind k, LaneValue *x, int selects, SumRange *s) {
+  stack_guard();
+  SumRange other;
+  if (is_def(x, LANE_SELECT) && selects) {
+    if (!range_of_sum(k, x->def->in[1], selects - 1, s) || !range_of_sum(k, x->def->in[2], selects - 1, &other) ||
+        s->base != other.base)
+      return false;
+    if (other.low < s->low) s->low = other.low;
+    if (other.high > s->high) s->high = other.high;
+  } else {
+    lane_split_offset(k, x, &s->base, &s->low);
+    s->high = s->low;
+  }
+  return true;
+}
+
+static bool holds(CmpPred pred, int64_t x, int64_t y) {
+  switch (pred) {
+    case CMP_EQ: return x == y;
+    case CMP_NE: return x != y;
+    case CMP_LT: return x < y;
+    case CMP_LE: return x <= y;
+    case CMP_GT: return x > y;
+    default: return x >= y;
+  }
+}
+
+/* x + 1 < x + 2, where neither sum carries into the sign; (x or x + 1) < (x + 2 or x + 3). */
 static LaneValue *fold_setp_of_sums(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y) {
   LaneKind k = lane_kind_info[p->kind].type == LT_B64 ? LK_S64 : LK_S32;
-  int64_t xo, yo, most_offset = k == LK_S64 ? INT64_MAX : INT32_MAX;
-  LaneValue *base = split(k, x, &xo);
-  if (base != split(k, y, &yo)) return NULL;
-  if (p->pred != CMP_EQ && p->pred != CMP_NE) {
-    uint64_t may = ~lane_zero_bits(base), most = (uint64_t)most_offset, offsets = (uint64_t)(xo | yo); /* >= both */
-    bool carries = (may & offsets) != 0;
-    if (xo < 0 || yo < 0 || (carries && (may > most || offsets > most - may))) return NULL;
+  CmpPred pred = (CmpPred)p->pred;
+  SumRange m, n;
+  if (!range_of_sum(k, x, MOST_SELECTS, &m) || !range_of_sum(k, y, MOST_SELECTS, &n) || m.base != n.base) return NULL;
+  if (pred == CMP_EQ || pred == CMP_NE) {
+    bool numbers = m.low == m.high && n.low == n.high, apart = m.high < n.low || n.high < m.low;
+    if (!numbers && !apart) return NULL;
+  } else {
+    uint64_t most = k == LK_S64 ? INT64_MAX : INT32_MAX, may = m.base ? ~lane_zero_bits(m.base) : 0,
+             offsets = (uint64_t)(m.high | n.high); /* >= both */
+    if (m.low < 0 || n.low < 0 || ((may & offsets) != 0 && (may > most || offsets > most - may))) return NULL;
   }
-  return lane_setp(b, (CmpPred)p->pred, k, constant(b, k, xo), constant(b, k, yo));
+  bool first = holds(pred, m.low, n.high), last = holds(pred, m.high, n.low);
+  return first == last ? lane_pred(b, first) : NULL;
 }
 
 /* What x is at least: the constant that is added to a number of no sign, where the sum has none. */
@@ -363,6 +402,17 @@ static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneV
   }
 }
 
+/* A choice between what a choice inside is made from is one choice: predicates combine for all words of a value. */
+static LaneValue *fold_select_of_select(LaneBuilder *b, LaneValue *cond, LaneValue *x, LaneValue *y) {
+  bool first = is_def(x, LANE_SELECT);
+  if (!first && !is_def(y, LANE_SELECT)) return NULL;
+  LaneValue *const *in = (first ? x : y)->def->in, *other = first ? y : x, *q = in[0];
+  if (other != in[1] && other != in[2]) return NULL;
+  LaneValue *inside = first ? cond : lane_1(b, LANE_NOT, LK_PRED, cond);
+  if (other == in[2]) return lane_select(b, lane_2(b, LANE_AND, LK_PRED, inside, q), in[1], in[2]);
+  return lane_select(b, lane_2(b, LANE_AND, LK_PRED, inside, lane_1(b, LANE_NOT, LK_PRED, q)), in[2], in[1]);
+}
+
 static LaneValue *fold_select(LaneBuilder *b, const LaneOp *p, LaneValue *const *in) {
   uint64_t bits, x, y;
   LaneValue *cond = in[0];
@@ -383,7 +433,7 @@ static LaneValue *fold_select(LaneBuilder *b, const LaneOp *p, LaneValue *const 
   /* A choice by the same predicate inside is made already. */
   if (is_def(in[1], LANE_SELECT) && in[1]->def->in[0] == cond) return lane_select(b, cond, in[1]->def->in[1], in[2]);
   if (is_def(in[2], LANE_SELECT) && in[2]->def->in[0] == cond) return lane_select(b, cond, in[1], in[2]->def->in[2]);
-  return NULL;
+  return p->kind == LK_PRED ? NULL : fold_select_of_select(b, cond, in[1], in[2]);
 }
 
 static LaneValue *fold_not(LaneBuilder *b, LaneValue *x) {

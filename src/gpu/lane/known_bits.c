@@ -33,6 +33,7 @@ static uint64_t of_special(const Ask *a) {
   LaneSpecial s = (LaneSpecial)a->op->special;
   if (s == SP_TID_X) return zeros_up_to(1023);
   if (s == SP_LANE) return zeros_up_to(31);
+  if (s == SP_CTAID_Y || s == SP_CTAID_Z || s == SP_NCTAID_Y || s == SP_NCTAID_Z) return zeros_up_to(UINT16_MAX);
   return s >= SP_CTAID_X && s <= SP_NCTAID_Z ? zeros_up_to(INT32_MAX) : a->unknown;
 }
 

@@ -18,7 +18,7 @@ LowerDeferred *lower_deferred_create(Lower *l, int values) { return NEW_N(l->cx-
 
 bool lower_is_deferred(const Lower *l, const Value *v) { return l->deferred[v->id].dot != NULL; }
 
-bool lower_defers(const Lower *l, const Op *op) { return op->out_count == 1 && lower_is_deferred(l, op->out[0]); }
+bool lower_defers(const Lower *l, const Op *op) { return op->out_count > 0 && lower_is_deferred(l, op->out[0]); }
 
 bool lower_can_wait(const Op *op, const Op *until) {
   if (op->out_count != 1 || !op->out[0]->type->rank || op->body[0] || op->block != until->block) return false;

@@ -21,8 +21,9 @@
  * Order. A body that may combine elements in any order (tile/analysis/body_order.c) takes registers first, then lanes,
  * then warps, which leaves the least to shuffle. Any other takes the index's bits from the lowest up, so that what is
  * combined are neighbours, the lower index first: the interpreter's tree. Across a lane bit both sides compute, and
- * must compute the same bits, or threads that hold copies would go apart: unless the body is symmetric, the lane's bit
- * selects which operand is first.
+ * must compute the same bits, or threads that hold copies would go apart. Of a body that is not symmetric (two NaN)
+ * only the lane without the bit has its own operand first: it leads, and hands the result to the others after the last
+ * lane bit. For a single bit a selection of which operand is first takes less.
  */
 #include "gpu/lower/move.h"
 
@@ -37,6 +38,7 @@ typedef struct Reduce {
   uint32_t axis;  /* bits of its index that are of the axis */
   BodyOrder order;
   OpCode single;
+  uint32_t led; /* bits of lanes: those that have one set are to get what the lane without has */
 } Reduce;
 
 static int threads_of(const Layout *l) { return l->lane_bits + l->warp_bits; }
@@ -83,16 +85,31 @@ static void take_register(Lower *l, Reduce *s, int bit) {
   drop_index_bit(s, index);
 }
 
-/* mine and the neighbour's: the lower lane's first. */
-static void combine_across(Lower *l, Reduce *s, LaneValue *upper, LaneValue *const *mine, LaneValue *const *other,
-                           LaneValue **out) {
+/* mine and the neighbour's: the lower lane's first, unless `any` will do. */
+static void combine_across(Lower *l, Reduce *s, bool any, LaneValue *upper, LaneValue *const *mine,
+                           LaneValue *const *other, LaneValue **out) {
   LaneValue *a[MOST], *b[MOST];
   for (int i = 0; i < s->k; i++) {
-    bool any = s->order == BODY_SYMMETRIC;
     a[i] = any ? mine[i] : lane_select(&l->b, upper, other[i], mine[i]);
     b[i] = any ? other[i] : lane_select(&l->b, upper, mine[i], other[i]);
   }
   lower_combine(l, s->op, a, b, out);
+}
+
+static void hand_out(Lower *l, Reduce *s) {
+  if (!s->led) return;
+  LaneBuilder *b = &l->b;
+  uint32_t kept = 31 & ~s->led;
+  LaneValue *leader = kept ? lane_2(b, LANE_AND, LK_B32, l->tid, lane_const(b, LT_B32, kept)) : lane_i32(b, 0);
+  for (int i = 0; i < s->k; i++)
+    for (int r = 0; r < 1 << s->layout.reg_bits; r++) s->v[i][r] = lane_shfl(b, SHUFFLE_IDX, s->v[i][r], leader);
+  s->led = 0;
+}
+
+static int axis_lanes(Reduce *s) {
+  int n = 0;
+  for (int i = 0; i < s->layout.lane_bits; i++) n += (*lane_vector(s, i) & s->axis) != 0;
+  return n;
 }
 
 /* A register bit whose two halves the lanes may share: the last that is not of the axis, else, where registers have to
@@ -106,10 +123,9 @@ static int shared_register(const Reduce *s) {
 /* Whether sharing takes fewer shuffles, with those that bring the results back to all lanes: of two lines over four
  * lanes it does not, and takes a step more. Where warps are still to come, what is spread is less for them. */
 static bool sharing_pays(Reduce *s) {
-  int lanes = 0, lines = 1 << s->layout.reg_bits, shuffles = lines, left = lines;
+  int lanes = axis_lanes(s), lines = 1 << s->layout.reg_bits, shuffles = lines, left = lines;
   for (int i = 0; i < s->layout.warp_bits; i++)
     if (*warp_vector(s, i) & s->axis) return true;
-  for (int i = 0; i < s->layout.lane_bits; i++) lanes += (*lane_vector(s, i) & s->axis) != 0;
   for (int i = 0; i < lanes; i++) {
     left = left > 1 ? left / 2 : 1;
     shuffles += left;
@@ -119,6 +135,8 @@ static bool sharing_pays(Reduce *s) {
 
 static void take_lane(Lower *l, Reduce *s, int bit) {
   int index = __builtin_ctz(*lane_vector(s, bit)), share = sharing_pays(s) ? shared_register(s) : -1;
+  bool leads = share < 0 && s->order != BODY_SYMMETRIC && (s->led || axis_lanes(s) > 1),
+       any = leads || s->order == BODY_SYMMETRIC || (share >= 0 && s->order == BODY_FREE);
   LaneValue *upper = lower_thread_bit(l, bit), *mask = lane_i32(&l->b, 1 << bit), *mine[MOST], *other[MOST], *sum[MOST];
   for (int r = 0; r < 1 << s->layout.reg_bits; r++) {
     if (share >= 0 && (r >> share & 1)) continue;
@@ -132,9 +150,10 @@ static void take_lane(Lower *l, Reduce *s, int bit) {
       }
       other[i] = lane_shfl(&l->b, SHUFFLE_XOR, send, mask);
     }
-    combine_across(l, s, upper, mine, other, sum);
+    combine_across(l, s, any, upper, mine, other, sum);
     for (int i = 0; i < s->k; i++) s->v[i][r] = sum[i];
   }
+  if (leads) s->led |= 1u << bit;
   *lane_vector(s, bit) = share >= 0 ? s->layout.basis[share] : 0;
   if (share >= 0) drop_register_bit(s, share);
   drop_index_bit(s, index);
@@ -256,9 +275,13 @@ static void take_all(Lower *l, Reduce *s) {
       case AXIS_LANE:
         if (s->order != BODY_SYMMETRIC || !take_whole_warp(l, s)) take_lane(l, s, bit);
         break;
-      case AXIS_WARP: take_warps(l, s, run, warps_now(s, run)); break;
+      case AXIS_WARP:
+        hand_out(l, s);
+        take_warps(l, s, run, warps_now(s, run));
+        break;
     }
   }
+  hand_out(l, s);
 }
 
 void lower_reduce(Lower *l, Op *op) {

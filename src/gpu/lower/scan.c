@@ -233,12 +233,13 @@ static void scan_warps(Lower *l, Scan *s, const AxisBit *run, int count) {
   s->across = true;
 }
 
-/* A reduction after the scan, of the same tensor, all of it, by the same body. */
-static const Op *reduction_of(const Op *op) {
-  if (tile_body_single(op) == OP_COUNT || op->in[0]->type->rank != 1) return NULL;
+/* A reduction after the scan, of the same tensors, all of them, by the same body, which may begin at either end. */
+static const Op *reduction_of(Lower *l, const Op *op) {
+  if (op->in[0]->type->rank != 1 || (op->reverse && tile_body_order(op) == BODY_ORDERED)) return NULL;
   for (const Op *r = op->next; r; r = r->next)
-    if (r->code == OP_REDUCE && r->in[0] == op->in[0] && tile_body_single(r) == tile_body_single(op) &&
-        !memcmp(r->body[0]->first->attr, op->body[0]->first->attr, sizeof r->attr))
+    if (r->code == OP_REDUCE && r->in_count == op->in_count &&
+        !memcmp(r->in, op->in, sizeof *r->in * (size_t)r->in_count) &&
+        op_same_bodies(l->cx->arena, r->body[0], op->body[0]))
       return r;
   return NULL;
 }
@@ -261,7 +262,7 @@ void lower_scan(Lower *l, Op *op) {
   s.has = lower_array(l, s.n);
   for (int i = 0; i < k; i++) s.front[i] = lower_array(l, s.n);
   s.identity = identity_of(l, op);
-  const Op *reduction = reduction_of(op);
+  const Op *reduction = reduction_of(l, op);
   for (int i = 0; i < axis.n;) {
     const AxisBit *run = &axis.at[i];
     int count = 1;
@@ -276,7 +277,7 @@ void lower_scan(Lower *l, Op *op) {
     i += count;
   }
   finish(l, &s);
-  if (reduction) lower_given(l, reduction->out[0], &s.total[0][0]);
+  for (int i = 0; i < k && reduction; i++) lower_given(l, reduction->out[i], &s.total[i][0]);
   for (int i = 0; i < k; i++)
     lower_set(l, op->out[i], lower_convert_kind(l, s.x[i], s.kinds[i], s.layout, op->out[i]->layout));
 }

@@ -128,7 +128,7 @@ static AxisInfo of_sum(const Op *op, const AxisInfo *x, const AxisInfo *y, int64
 }
 
 /* Whether x goes by one, times what is mostly one number, and no multiple of 16 as far as one sees. */
-static bool goes_by_odd(const Type *t, const AxisInfo *x, const AxisInfo *y, int d) {
+static bool goes_by_stride(const Type *t, const AxisInfo *x, const AxisInfo *y, int d) {
   return x->mostly[d] == MOSTLY_NEXT && y->mostly[d] == MOSTLY_EQUAL && starts(t, y, d, 1) < 16;
 }
 
@@ -138,7 +138,7 @@ static AxisInfo of_product(const Type *t, const AxisInfo *x, const AxisInfo *y) 
     f.divisible[d] = times(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
     if (equal_mostly(x, y, d)) f.mostly[d] = MOSTLY_EQUAL;
-    else if (goes_by_odd(t, x, y, d) || goes_by_odd(t, y, x, d)) f.mostly[d] = MOSTLY_ODD;
+    else if (goes_by_stride(t, x, y, d) || goes_by_stride(t, y, x, d)) f.mostly[d] = MOSTLY_STRIDE;
   }
   at_least(&f, both_grown(t, x, y));
   return f;
@@ -148,7 +148,7 @@ static AxisInfo of_product(const Type *t, const AxisInfo *x, const AxisInfo *y) 
 static AxisInfo of_multiple(const Type *t, const AxisInfo *x, const AxisInfo *y, int64_t factor) {
   AxisInfo f = of_product(t, x, y);
   for (int d = 0; d < rank_of(t); d++)
-    if (f.mostly[d] == MOSTLY_ODD && factor >= 2 && factor <= 4) f.mostly[d] = MOSTLY_NEAR;
+    if (f.mostly[d] == MOSTLY_STRIDE) f.mostly[d] = factor >= 2 && factor <= 4 ? MOSTLY_NEAR : MOSTLY_ODD;
   return f;
 }
 
@@ -167,7 +167,7 @@ static AxisInfo of_quotient(const Type *t, const AxisInfo *x, const AxisInfo *y,
       int64_t g = gcd(gcd(x->contiguous[d], y->constant[d]), least(x->divisible[d], starts(t, y, d, 1)));
       f.constant[d] = most(f.constant[d], g);
     }
-    bool stays = x->mostly[d] != MOSTLY_FAR && x->mostly[d] != MOSTLY_ODD && cuts_seldom(y, d, divisor);
+    bool stays = x->mostly[d] != MOSTLY_FAR && x->mostly[d] < MOSTLY_ODD && cuts_seldom(y, d, divisor);
     if (stays) f.mostly[d] = MOSTLY_EQUAL;
     else if (divisor && *divisor > 0) f.mostly[d] = x->mostly[d]; /* by one or not at all */
     int64_t all = starts(t, x, d, 1);

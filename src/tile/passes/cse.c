@@ -2,7 +2,7 @@
  *
  * A hash table holds the operations seen so far that are visible here. Bodies nest like scopes: what was entered inside
  * one is taken out when the walk leaves it, so an operation never stands for one that it does not dominate. Loads are
- * left alone (a store may lie between), and so are operations with bodies. Not for use once layouts are chosen: what is
+ * left alone (a store may lie between), and so are branches and loops. Not for use once layouts are chosen: what is
  * held by other threads is not the same.
  *
  * Two values that a `for` carries are one where they begin alike and every iteration adds the same to them, as the
@@ -24,24 +24,9 @@ typedef struct Table {
   VEC(Entry *) scope; /* all entries, in the order they came */
 } Table;
 
-static bool commutes(const Op *op) {
-  switch (op->code) {
-    case OP_ADD:
-    case OP_MUL:
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-    case OP_MIN:
-    case OP_MAX:
-    case OP_MULHI: return true;
-    case OP_CMP: return op->pred == CMP_EQ || op->pred == CMP_NE;
-    default: return false;
-  }
-}
-
 static bool is_candidate(const Op *op) {
-  if (op->body[0] || op->out_count == 0) return false;
-  return op_info[op->code].effect == EFFECT_PURE || (op->code == OP_ASM && op->pure);
+  if (op->out_count == 0 || op_info[op->code].effect == EFFECT_CONTROL) return false;
+  return op_is_pure(op);
 }
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -55,7 +40,7 @@ static uint64_t hash_op(const Op *op) {
   memcpy(&number, &op->number, 8);
   h = mix(h, number);
   for (int i = 0; i < op->dim_count; i++) h = mix(h, (uint64_t)op->dims[i]);
-  if (op->in_count == 2 && commutes(op)) {
+  if (op->in_count == 2 && op_commutes(op)) {
     uint64_t a = (uint64_t)op->in[0]->id, b = (uint64_t)op->in[1]->id;
     h = mix(mix(h, a + b), a ^ b);
   } else {
@@ -63,20 +48,6 @@ static uint64_t hash_op(const Op *op) {
   }
   for (int i = 0; i < op->out_count; i++) h = mix(h, (uint64_t)(uintptr_t)op->out[i]->type);
   return h;
-}
-
-static bool same_op(const Op *a, const Op *b) {
-  if (a->code != b->code || a->in_count != b->in_count || a->out_count != b->out_count || a->dim_count != b->dim_count)
-    return false;
-  if (memcmp(a->attr, b->attr, sizeof a->attr) || memcmp(&a->number, &b->number, sizeof a->number)) return false;
-  if (a->dim_count && memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->dim_count)) return false;
-  if (a->text != b->text && (!a->text || !b->text || strcmp(a->text, b->text))) return false;
-  for (int i = 0; i < a->out_count; i++)
-    if (a->out[i]->type != b->out[i]->type) return false;
-  if (a->in_count == 2 && commutes(a) && a->in[0] == b->in[1] && a->in[1] == b->in[0]) return true;
-  for (int i = 0; i < a->in_count; i++)
-    if (a->in[i] != b->in[i]) return false;
-  return true;
 }
 
 /* What carried value i grows by in every iteration, a value from outside the loop; NULL when it is anything else. */
@@ -134,7 +105,7 @@ static void visit_block(Table *t, Block *block) {
     if (!is_candidate(op)) continue;
     uint64_t hash = hash_op(op);
     Entry *e = t->buckets[hash & t->mask];
-    while (e && !(e->hash == hash && same_op(e->op, op))) e = e->next;
+    while (e && !(e->hash == hash && op_same(t->func->cx->arena, e->op, op))) e = e->next;
     if (e) {
       for (int i = 0; i < op->out_count; i++) {
         if (!e->op->out[i]->name) e->op->out[i]->name = op->out[i]->name;

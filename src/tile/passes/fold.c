@@ -3,6 +3,7 @@
  *     constants         add 2, 3                                     -> 5                    fold_arith.c
  *     identities        mul x, 1                                     -> x                    fold_arith.c
  *     shapes            broadcast (splat s), add (splat a)(splat b)  -> splat s, splat (a+b) fold_shape.c
+ *     branches          if c: splat a; else: splat b                -> splat (if c: a; else: b)  here
  *     masks             load p, true                                 -> load p               here
  *     control           if true; for over one iteration or none;          -> the body, or nothing here
  *                       values that a loop carries but never changes
@@ -124,15 +125,31 @@ static Op *fold_while(Func *f, Op *op) {
   return op->next;
 }
 
+/* Both sides give a tensor of one number: they give the number. */
+static void give_number(Func *f, Op *op, int i) {
+  const Type *t = op->out[i]->type;
+  Value *number[2];
+  for (int k = 0; k < 2; k++) {
+    Op *end = op->body[k]->last;
+    Builder b = {.func = f, .block = op->body[k], .before = end, .span = op->span};
+    number[k] = splatted(&b, value_replacement(end->in[i]));
+    if (!number[k]) return;
+  }
+  Builder b = {.func = f, .block = op->block, .before = op->next, .span = op->span};
+  value_replace(op->out[i], build_splat(&b, control_result(f, op, number[0], number[1]), t->rank, t->shape));
+  control_drop(op, i);
+}
+
 static Op *fold_if(Func *f, Op *op) {
   int64_t known;
   if (value_is_const(op->in[0], &known)) return inline_body(op, op->body[known ? 0 : 1], NULL, 0);
   for (int i = 0; i < 2; i++) fold_block(f, op->body[i]);
   for (int i = op->out_count - 1; i >= 0; i--) { /* both sides give the same value from outside */
     Value *then = value_replacement(op->body[0]->last->in[i]), *other = value_replacement(op->body[1]->last->in[i]);
-    if (then != other) continue;
-    value_replace(op->out[i], then);
-    control_drop(op, i);
+    if (then == other) {
+      value_replace(op->out[i], then);
+      control_drop(op, i);
+    } else if (then->type->rank) give_number(f, op, i);
   }
   return op->next;
 }

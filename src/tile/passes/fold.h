@@ -14,6 +14,8 @@ Value *fold_elementwise(Builder *b, Op *op);
 bool fold_range(const Value *v, int64_t *low, int64_t *high);
 /* fold_shape.c: splat, broadcast, reshape ... of constants, of splats and of each other. */
 Value *fold_shape(Builder *b, Op *op);
+/* The scalar that every element of v is, or NULL. */
+Value *splatted(Builder *b, Value *v);
 /* a const operation's result; a splat of a scalar that is no constant */
 static inline bool is_const(const Value *v) { return v->def && v->def->code == OP_CONST; }
 static inline bool is_splat(const Value *v) { return v->def && v->def->code == OP_SPLAT; }

@@ -9,8 +9,7 @@ Value *const_like(Builder *b, const Type *t, const Value *constant) {
   return dtype_is_float(t->dtype) ? build_float(b, t, op->number) : build_int(b, t, op->value);
 }
 
-/* The scalar that every element of v is, or NULL. */
-static Value *splatted(Builder *b, Value *v) {
+Value *splatted(Builder *b, Value *v) {
   if (!v->type->rank) return v;
   if (is_splat(v)) return value_replacement(v->def->in[0]);
   if (is_const(v)) return const_like(b, type_elem(b->func->cx, v->type), v);

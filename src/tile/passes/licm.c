@@ -1,7 +1,8 @@
 /* Loop-invariant code: pure operations of a loop's body whose operands come from outside move before the loop.
  *
  * Inner loops first, so that what leaves an inner loop may go on and leave the outer one. Only operations directly in a
- * loop's body move: those under an `if` in it stay, since they may be dear and rarely reached. Loads stay, as a store
+ * loop's body move: those under an `if` in it stay, since they may be dear and rarely reached, unless the whole branch
+ * moves. Loads stay, as a store
  * in the loop may change what they read. A loop that forbids it (disable_licm) keeps its code.
  */
 #include "tile/tile.h"
@@ -18,11 +19,21 @@ static bool uses_block(const Op *op, const Block *inside) {
   return false;
 }
 
+/* A branch that only computes, in no loops of its own: those might not end. */
+static bool is_pure_branch(const Op *op) {
+  stack_guard();
+  if (op->code != OP_IF || !op_is_pure(op)) return false;
+  for (int i = 0; i < 2; i++)
+    for (const Op *inner = op->body[i]->first; inner; inner = inner->next)
+      if (op_info[inner->code].effect == EFFECT_CONTROL && !is_pure_branch(inner)) return false;
+  return true;
+}
+
 static void hoist(Block *body, Op *loop) {
   for (Op *op = body->first, *next; op; op = next) {
     next = op->next;
     Effect e = op_info[op->code].effect;
-    bool movable = e != EFFECT_CONTROL && e != EFFECT_TERMINATOR && op_is_pure(op);
+    bool movable = e == EFFECT_CONTROL ? is_pure_branch(op) : e != EFFECT_TERMINATOR && op_is_pure(op);
     if (movable && !uses_block(op, body)) op_move_before(op, loop);
   }
 }

@@ -21,6 +21,7 @@ const PassInfo tile_passes[] = {
     {"cse", tile_cse,                         {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
     {"licm", tile_licm,                       {0,     0,     FUNC_ALL}},
     {"nest_loops", tile_nest_loops,           {PLAIN, 0,     PLAIN | HINTS}}, /* of tiles and their steps */
+    {"unroll", tile_unroll,                   {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* of a few iterations */
     {"canonical_loops", tile_canonical_loops, {PLAIN, LOOPS, PLAIN | HINTS}},
     {"fold", tile_fold,                       {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* what the loops' new form shows */
     {"licm", tile_licm,                       {0,     0,     FUNC_ALL}},

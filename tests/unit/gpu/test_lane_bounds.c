@@ -41,6 +41,27 @@ static void compares_sums_of_one_base(void **state) {
   finish(k);
 }
 
+/* Of a maximum's index in a thread: whichever of two it is, it is less than either of the next two. */
+static void compares_what_is_selected(void **state) {
+  Kit kit, *k = &kit;
+  start(k);
+  LaneBuilder *b = k->b;
+  LaneValue *lane = lane_special(b, SP_LANE), *at[6];
+  for (int i = 0; i < 6; i++) at[i] = add(k, lane, i32(k, i));
+  LaneValue *low = lane_select(b, k->p, at[0], at[1]), *high = lane_select(b, k->q, at[2], at[3]),
+            *across = lane_select(b, k->q, at[1], at[2]), *foreign = lane_select(b, k->q, at[4], k->x);
+  is_const(lane_setp(b, CMP_LT, LK_S32, low, high), 1);
+  is_const(lane_setp(b, CMP_GE, LK_S32, low, high), 0);
+  is_const(lane_setp(b, CMP_EQ, LK_S32, high, low), 0);
+  is_const(lane_setp(b, CMP_LE, LK_S32, low, across), 1); /* at most 1, at least 1 */
+  is_const(lane_setp(b, CMP_GT, LK_S32, lane_select(b, k->p, at[5], at[4]), lane_select(b, k->q, low, high)), 1);
+  assert_false(lane_is_const(lane_setp(b, CMP_LT, LK_S32, low, across), NULL));
+  assert_false(lane_is_const(lane_setp(b, CMP_EQ, LK_S32, low, across), NULL));
+  assert_false(lane_is_const(lane_setp(b, CMP_NE, LK_S32, low, across), NULL));
+  assert_false(lane_is_const(lane_setp(b, CMP_LT, LK_S32, low, foreign), NULL));
+  finish(k);
+}
+
 /* A program's number has no sign: four times it and one is no less than one. */
 static void compares_with_the_least(void **state) {
   Kit kit, *k = &kit;
@@ -90,9 +111,8 @@ static void joins_comparisons(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sees_multiples_of_steps),
-      cmocka_unit_test(compares_sums_of_one_base),
-      cmocka_unit_test(compares_with_the_least),
+      cmocka_unit_test(sees_multiples_of_steps),   cmocka_unit_test(compares_sums_of_one_base),
+      cmocka_unit_test(compares_what_is_selected), cmocka_unit_test(compares_with_the_least),
       cmocka_unit_test(joins_comparisons),
   };
   return cmocka_run_group_tests_name("lane_bounds", tests, NULL, NULL);

@@ -525,6 +525,46 @@ static void lanes_go_by_a_few_elements(void **state) {
   }
 }
 
+/* A store with a stride that the launch gives: it may be 2, of which lanes side by side touch 8 sectors, and four
+ * elements a lane 32. */
+static void lanes_lie_side_by_side_in_strides(void **state) {
+  static const struct {
+    const char *type;
+    int first; /* of the lanes */
+  } cases[] = {{"%s: i32", 1}, {"%s: i32 {divisible=16}", 4}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[1000];
+    snprintf(text, sizeof text,
+             "kernel @k(%%p: *f32 {divisible=16}, %%q: *f32 {divisible=16}, %s) {\n"
+             "  %%i = arange {start=0, end=1024} : i32[1024]\n  %%ps = splat %%p : *f32[1024]\n"
+             "  %%a = addptr %%ps, %%i : *f32[1024]\n  %%x = load %%a : f32[1024]\n  %%y = add %%x, %%x : f32[1024]\n"
+             "  %%ss = splat %%s : i32[1024]\n  %%at = mul %%i, %%ss : i32[1024]\n  %%qs = splat %%q : *f32[1024]\n"
+             "  %%b = addptr %%qs, %%at : *f32[1024]\n  store %%b, %%y\n}\n",
+             cases[i].type);
+    Kit k = lay_out_well(text, 4);
+    const Layout *l = find_op(k.f, OP_STORE, 0)->in[0]->layout;
+    assert_int_equal(l->basis[l->reg_bits], cases[i].first);
+    kit_free(&k);
+  }
+}
+
+/* A scan wants neighbours in one thread: stores of wider elements than those that are loaded are converted for. */
+static void scans_keep_neighbours(void **state) {
+  Kit k = lay_out_well(
+      "kernel @k(%p: *f32 {divisible=16}, %q: *i64 {divisible=16}) {\n"
+      "  %i = arange {start=0, end=1024} : i32[1024]\n  %n = convert %i : i64[1024]\n  %ps = splat %p : *f32[1024]\n"
+      "  %a = addptr %ps, %i : *f32[1024]\n  %x = load %a : f32[1024]\n"
+      "  %v, %at = scan %x, %n {axis=0} : f32[1024], i64[1024] do (%b: f32, %c: i64, %d: f32, %e: i64) {\n"
+      "    %g = cmp %b, %d {pred=gt} : i1\n    %s = select %g, %b, %d : f32\n    %t = select %g, %c, %e : i64\n"
+      "    yield %s, %t\n  }\n"
+      "  store %a, %v\n  %qs = splat %q : *i64[1024]\n  %o = addptr %qs, %i : *i64[1024]\n  store %o, %at\n}\n",
+      4);
+  const Layout *scanned = find_op(k.f, OP_SCAN, 0)->out[1]->layout;
+  assert_true(layout_find_register(scanned, 1) >= 0 && layout_find_register(scanned, 2) >= 0);
+  assert_non_null(find_op(k.f, OP_CONVERT_LAYOUT, 0));
+  kit_free(&k);
+}
+
 /* ---- wrong input, wrong layouts ---------------------------------------------------------------------------------- */
 
 static void bad_sizes_are_refused(void **state) {
@@ -599,6 +639,8 @@ int main(void) {
       cmocka_unit_test(mixed_widths),
       cmocka_unit_test(small_tensors_use_all_threads),
       cmocka_unit_test(lanes_go_by_a_few_elements),
+      cmocka_unit_test(lanes_lie_side_by_side_in_strides),
+      cmocka_unit_test(scans_keep_neighbours),
       cmocka_unit_test(bad_sizes_are_refused),
       cmocka_unit_test(wrong_layouts_are_found),
   };
