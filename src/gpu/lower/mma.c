@@ -36,7 +36,7 @@
 
 /* more tiles than those are a loop, with a panel's k's an iteration; tiles along k of a sum of pieces;
  * sums that are made in turn */
-enum { MOST_TILES = 256, MOST_PIECES = 4, SHORT_SUM = 2, TOGETHER = 4 };
+enum { MOST_TILES = 256, MOST_PIECES = 3, SHORT_SUM = 2, TOGETHER = 4 };
 
 /* Lanes' elements come one by one. */
 static bool is_loaded_singly(const Dot *d, const DotOperand *o) {
@@ -203,44 +203,44 @@ LaneValue *lower_tf32(Lower *l, LaneValue *word) {
   return lane_2(&l->b, LANE_MUL, LK_F32, word, lane_f32(&l->b, 1 + 0x1p-10f / 3));
 }
 
-/* A word's two pieces, the first one rounded, and that of what is finite; what rounding makes infinite stays. */
-static void halves(Lower *l, LaneValue *word, LaneValue **out, int apart) {
+/* The bits of a number that its first piece has. An infinity's first piece is 2 with its sign, and so the rest of it is
+ * itself: the last piece is infinite, which meets the other's first alone. That is nothing only where the other is. */
+static LaneValue *bits_of_piece(Lower *l, LaneValue *x, uint32_t bits) {
   LaneBuilder *b = &l->b;
-  LaneValue *first = lower_tf32(l, word), *nothing = lane_f32(b, 0);
-  LaneValue *infinite = lane_setp(b, CMP_EQ, LK_F32, lane_1(b, LANE_ABS, LK_F32, first), lane_f32(b, INFINITY));
-  out[0] = lane_select(b, infinite, word, first);
-  first = lane_select(b, infinite, nothing, first);
-  LaneValue *cut = lane_2(b, LANE_AND, LK_B32, first, lane_const(b, LT_B32, 0xffffe000));
-  out[apart] = lane_2(b, LANE_SUB, LK_F32, lane_select(b, infinite, nothing, word), cut);
-  out[2 * apart] = first;
+  LaneValue *infinite = lane_setp(b, CMP_EQ, LK_F32, lane_1(b, LANE_ABS, LK_F32, x), lane_f32(b, INFINITY));
+  return lane_select(b, infinite, lane_const(b, LT_B32, 0xc0000000), lane_const(b, LT_B32, bits));
 }
 
-/* Fills the pieces of one half of a tile's k's. An infinity times nothing would be no number: it has one piece, which
- * only the product of the greatest takes; the others' first piece, of what is finite, is the last in the list. */
+/* A word's two pieces, the first one rounded. What rounding makes infinite is 2 and the rest, too. */
+static void halves(Lower *l, LaneValue *word, LaneValue **out, int apart) {
+  LaneBuilder *b = &l->b;
+  LaneValue *first = lower_tf32(l, word);
+  out[0] = lane_2(b, LANE_AND, LK_B32, first, bits_of_piece(l, first, 0xffffe000));
+  out[apart] = lane_2(b, LANE_SUB, LK_F32, word, out[0]);
+}
+
+/* Fills the pieces of one half of a tile's k's. */
 static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int part, int k) {
   const Mma *m = d->own;
   LaneBuilder *b = &l->b;
-  LaneValue *of[2] = {NULL, NULL}, **out = &q->piece[square | half << q->bits];
+  LaneValue *of[2] = {NULL, NULL}, *bits[2], *head[2], **out = &q->piece[square | half << q->bits];
   int n = m->squares / 2;
+  for (int i = 0; i < n; i++) of[i] = word(l, d, q, square, half * n + i, part, k);
   if (d->pieces == PRECISION_TF32X3) {
-    halves(l, word(l, d, q, square, half, part, k), out, 2 << q->bits);
+    halves(l, of[0], out, 2 << q->bits);
     return;
   }
-  for (int i = 0; i < n; i++) of[i] = word(l, d, q, square, half * n + i, part, k);
-  out[0] = joined(l, n, of);
-  if (m->kind == LK_F32 && d->pieces == PRECISION_TF32) out[0] = lower_tf32(l, out[0]);
-  if (m->pieces == 1) return;
-  LaneValue *first_bits = lane_const(b, LT_B32, n == 2 ? 0xffff0000 : 0xffffe000);
-  for (int i = 0; i < n; i++) {
-    LaneValue *infinite = lane_setp(b, CMP_EQ, LK_F32, lane_1(b, LANE_ABS, LK_F32, of[i]), lane_f32(b, INFINITY));
-    of[i] = lane_select(b, infinite, lane_f32(b, 0), of[i]);
+  for (int i = 0; i < n && m->pieces > 1; i++) bits[i] = bits_of_piece(l, of[i], 0xffff0000);
+  for (int p = 0; p < m->pieces - 1; p++) {
+    for (int i = 0; i < n; i++) {
+      head[i] = lane_2(b, LANE_AND, LK_B32, of[i], bits[i]);
+      of[i] = lane_2(b, LANE_SUB, LK_F32, of[i], head[i]);
+    }
+    out[2 * p << q->bits] = joined(l, n, head);
   }
-  out[2 * m->pieces << q->bits] = joined(l, n, of);
-  for (int p = 1; p < m->pieces; p++) {
-    for (int i = 0; i < n; i++)
-      of[i] = lane_2(b, LANE_SUB, LK_F32, of[i], lane_2(b, LANE_AND, LK_B32, of[i], first_bits));
-    out[2 * p << q->bits] = joined(l, n, of);
-  }
+  LaneValue *last = joined(l, n, of);
+  if (m->kind == LK_F32 && d->pieces == PRECISION_TF32) last = lower_tf32(l, last);
+  out[2 * (m->pieces - 1) << q->bits] = last;
 }
 
 static LaneValue *piece(Lower *l, const Dot *d, Squares *q, int square, int half, int which, int part, int k) {
@@ -302,10 +302,9 @@ static void take_k(Lower *l, Dot *d, int part, int k, int r, int size, LaneValue
   int row = layout_find_register(d->layout, 8u << d->shape.n), square = square_of(&m->x, d->layout, r);
   LaneValue *a[4], *x[2];
   for (int p = 0, other = size; p <= size; p++, other--) {
-    int of_a = size && !p ? m->pieces : p, of_x = size && !other ? m->pieces : other;
     for (int i = 0; i < 4; i++)
-      a[i] = piece(l, d, &m->a, square_of(&m->a, d->layout, i & 1 ? r | row : r), i >> 1, of_a, part, k);
-    for (int i = 0; i < 2; i++) x[i] = piece(l, d, &m->x, square, i, of_x, part, k);
+      a[i] = piece(l, d, &m->a, square_of(&m->a, d->layout, i & 1 ? r | row : r), i >> 1, p, part, k);
+    for (int i = 0; i < 2; i++) x[i] = piece(l, d, &m->x, square, i, other, part, k);
     lane_mma(&l->b, m->kind, m->mixed, a, x, acc);
   }
 }

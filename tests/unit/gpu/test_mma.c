@@ -3,6 +3,7 @@
 #include "gpu/report/counts.h"
 #include "layout/layout.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -616,6 +617,34 @@ static void pieces_come_near(void **state) {
   with_context(check_near, &(Near){"bf16x3", 0x1p-13}), with_context(check_near, &(Near){"bf16x6", 0x1p-20});
 }
 
+/* An infinity, and what is next to one, meets numbers of one piece, of several whose rests have either sign, itself,
+ * and nothing: what comes out is what IEEE's product is. */
+static void check_infinities(Context *cx, const void *arg) {
+  static const float rows[] = {INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, 2.5f, NAN};
+  static const float columns[] = {1.25f, 1, -1.3700001e30f, 1.3699999e30f, INFINITY, -INFINITY, 0, -1.1e-20f};
+  Product p = {0, 16, 8, 16, 1, "f32", "f32", 0, 0, arg};
+  float a[16][16], x[16][8], c[16][8];
+  for (int i = 0; i < 16; i++)
+    for (int k = 0; k < 16; k++) a[i][k] = k == 5 ? rows[i % 6] : 0;
+  for (int k = 0; k < 16; k++)
+    for (int j = 0; j < 8; j++) x[k][j] = k == 5 ? columns[j] : 0.7f;
+  static LaneSimFault fault;
+  LaneSimOptions o = {.grid = (int32_t[]){1, 1, 1}, .end = 1};
+  LaneFunc *f = compiled(cx, &p, "sm_80", false);
+  assert_true(lane_sim_run(f, (uint64_t[]){(uintptr_t)a, (uintptr_t)x, (uintptr_t)c}, &o, &fault));
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 8; j++) {
+      float want = rows[i % 6] * columns[j], got = c[i][j];
+      bool right = isnan(want) ? isnan(got) : isinf(want) ? got == want : fabsf(got - want) <= fabsf(want) / 512;
+      if (!right) fail_msg("%s: %g * %g is %g", p.precision, rows[i % 6], columns[j], got);
+    }
+}
+
+static void infinities_in_pieces(void **state) {
+  with_context(check_infinities, "tf32x3"), with_context(check_infinities, "bf16x3");
+  with_context(check_infinities, "bf16x6");
+}
+
 /* What tensor cores cut off tf32 is nothing in the mean; numbers of 10 bits of a fraction stay what they are. */
 static void check_balance(Context *cx, const void *arg) {
   const Whole *test = arg;
@@ -665,7 +694,7 @@ int main(void) {
       cmocka_unit_test(mma_multiplies), cmocka_unit_test(ldmatrix_spreads_squares), cmocka_unit_test(stmatrix_gathers_squares),
         cmocka_unit_test(wrong_uses_are_found),
       cmocka_unit_test(a_product_is_few_operations),        cmocka_unit_test(shared_memory_without_conflicts),
-      cmocka_unit_test(groups_take_much_at_once), cmocka_unit_test(every_type_multiplies), cmocka_unit_test(pieces_come_near),
+      cmocka_unit_test(groups_take_much_at_once), cmocka_unit_test(every_type_multiplies), cmocka_unit_test(pieces_come_near), cmocka_unit_test(infinities_in_pieces),
       cmocka_unit_test(tf32_is_balanced),
   };
   /* clang-format on */
