@@ -449,10 +449,10 @@ def _decompositions():
 
 
 def backend(gm, example_inputs, mode=None, options=None, **unused):
-    from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
+
+    from ._joint import partition
     compiler = functools.partial(compile_graph, products=_products(mode, options))
     with _backward_at_once():
         return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=_decompositions,
-                            partition_fn=min_cut_rematerialization_partition,
-                            keep_inference_input_mutations=True)(gm, example_inputs)
+                            partition_fn=partition, keep_inference_input_mutations=True)(gm, example_inputs)

@@ -111,6 +111,39 @@ class Torch(unittest.TestCase):
         with self.assertRaisesRegex(ImportError, "cannot import name 'ir'"):
             from nereid.triton._C.libtriton import ir  # noqa: F401
 
+    def test_joint_graph(self):
+        """Of operations that compute the same one is kept, as PyTorch's own pass keeps them, which loads Inductor."""
+        from nereid._joint import share
+        from torch.fx.experimental.proxy_tensor import make_fx
+        aten = torch.ops.aten
+
+        def f(x, y):
+            parts = [aten.add.Tensor(x.sin(), c) for c in (1, 1.0, 0.0, -0.0, 1)]  # one of five is there already
+            drawn = aten.bernoulli.default(x) + aten.bernoulli.default(x)
+            before = y.exp() * y.exp()  # one
+            y.copy_(x)
+            results = x.cos(), x.cos()  # which a program may write to
+            return sum(p.tan() for p in parts) + drawn + before + y.exp(), *results
+
+        gm = make_fx(f, tracing_mode="fake")(torch.rand(4), torch.rand(4))
+        share(gm.graph)
+        gm.graph.lint()
+        count = {t: sum(n.target is t for n in gm.graph.nodes) for t in
+                 (aten.sin.default, aten.tan.default, aten.bernoulli.default, aten.exp.default, aten.cos.default)}
+        self.assertEqual(list(count.values()), [1, 4, 2, 2, 2])
+        gm.recompile()
+        x, y = torch.rand(4).round(), torch.rand(4)
+        for got, wanted in zip(gm(x, y.clone()), f(x, y.clone())):
+            torch.testing.assert_close(got, wanted)
+        code = """
+            import sys, torch, nereid
+            x = torch.rand(8, requires_grad=True)
+            torch.compile(lambda x: x.sin() * x.sin(), backend=nereid.torch_backend)(x).sum().backward()
+            print("torch._inductor.lowering" in sys.modules, "nereid.triton" in sys.modules)
+        """
+        p = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], text=True, capture_output=True)
+        self.assertEqual((p.stdout, p.returncode), ("False False\n", 0), p.stderr)
+
     def compiled(self, f, *args, reason=None, **options):
         """f compiled, on the arguments; results as PyTorch has them, lying as PyTorch has them. reason: PyTorch runs a
         part, and why; None: it runs nothing."""
