@@ -139,17 +139,17 @@ def _see_dynamo():
     it shall not trace what tunes, compiles and watches it, which is hundreds of frames. triton.cdiv and the like stay
     what it traces."""
     global _dynamo_seen
-    rules = sys.modules.get("torch._dynamo.trace_rules")
+    rules, jit = sys.modules.get("torch._dynamo.trace_rules"), sys.modules.get("nereid.triton.runtime.jit")
     if _dynamo_seen or not hasattr(rules, "check_file"):  # which stands behind add(): it is still being loaded
+        return
+    if not hasattr(jit, "JITFunction"):  # nobody has kernels; jit says so when it is loaded
         return
     _dynamo_seen = True
     from torch._dynamo import disable
-
-    from .triton.runtime.jit import JITFunction
     for name in ("nereid.triton.runtime.autotuner", "nereid.triton.testing"):
         rules.add(name)
     for name in ("_miss", "_slow"):
-        setattr(JITFunction, name, disable(getattr(JITFunction, name)))
+        setattr(jit.JITFunction, name, disable(getattr(jit.JITFunction, name)))
 
 
 def see_torch():

@@ -658,3 +658,6 @@ def get_jit_fn_file_line(fn):
     while not isinstance(fn, JITCallable):
         fn = fn.fn
     return fn.fn.__code__.co_filename, fn.starting_line_number + fn._def_line
+
+
+_devices._see_dynamo()  # where it was there before us
