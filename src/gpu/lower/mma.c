@@ -94,6 +94,7 @@ typedef struct Squares {
   LaneValue *moved;      /* in a loop over k: where its iteration begins; its bits are above all that a lane adds */
   LaneValue **word;      /* of the k's at hand, by square | which of the tile's k's << bits; NULL: not there yet */
   LaneValue **piece;     /* likewise, by square | (half of the tile's k's | piece << 1) << bits */
+  LaneValue **line_bits; /* by square: what first pieces have of the bits of its line's words; NULL: not there yet */
 } Squares;
 
 typedef struct Mma {
@@ -120,6 +121,7 @@ static void find_squares(Lower *l, const Dot *d, const Mma *m, const DotOperand 
   }
   q->word = lower_array(l, SHORT_SUM * m->squares << q->bits);
   q->piece = lower_array(l, SHORT_SUM * 2 * MOST_PIECES << q->bits);
+  q->line_bits = lower_array(l, SHORT_SUM << q->bits);
   if (o->in_registers) return;
   /* of lanes 8 to 15, and 16 to 31 */
   uint32_t squares[] = {dot_k(s, o, (uint32_t)square_k(d)), q->bits ? q->line[0] : 0};
@@ -203,19 +205,33 @@ LaneValue *lower_tf32(Lower *l, LaneValue *word) {
   return lane_2(&l->b, LANE_MUL, LK_F32, word, lane_f32(&l->b, 1 + 0x1p-10f / 3));
 }
 
-/* The bits of a number that its first piece has. An infinity's first piece is 2 with its sign, and so the rest of it is
- * itself: the last piece is infinite, which meets the other's first alone. That is nothing only where the other is. */
-static LaneValue *bits_of_piece(Lower *l, LaneValue *x, uint32_t bits) {
+static LaneValue *greatest(Lower *l, LaneValue **of, int n) {
   LaneBuilder *b = &l->b;
-  LaneValue *infinite = lane_setp(b, CMP_EQ, LK_F32, lane_1(b, LANE_ABS, LK_F32, x), lane_f32(b, INFINITY));
-  return lane_select(b, infinite, lane_const(b, LT_B32, 0xc0000000), lane_const(b, LT_B32, bits));
+  if (n == 1) return lane_1(b, LANE_ABS, LK_F32, of[0]);
+  return lane_2(b, LANE_MAX, LK_F32, greatest(l, of, n / 2), greatest(l, of + n / 2, n - n / 2));
 }
 
-/* A word's two pieces, the first one rounded. What rounding makes infinite is 2 and the rest, too. */
-static void halves(Lower *l, LaneValue *word, LaneValue **out, int apart) {
+/* The bits of a number that its first piece has. An infinity's first piece is 2 with its sign, and so the rest of it is
+ * itself: the last piece is infinite, which meets the other's first alone. That is nothing only where the other is. So
+ * are the other numbers of its line at hand cut, too: they lose bits, in sums that are infinite; and, in tf32, beside
+ * numbers of 2^128 but for 2^-11, which rounding would make infinite. */
+static LaneValue *line_bits(Lower *l, const Dot *d, Squares *q, int square, int part, int k) {
+  const Mma *m = d->own;
+  bool tf32 = d->pieces == PRECISION_TF32X3;
+  if (q->line_bits[square]) return q->line_bits[square];
   LaneBuilder *b = &l->b;
-  LaneValue *first = lower_tf32(l, word);
-  out[0] = lane_2(b, LANE_AND, LK_B32, first, bits_of_piece(l, first, 0xffffe000));
+  LaneValue *of[4];
+  for (int which = 0; which < m->squares; which++) of[which] = word(l, d, q, square, which, part, k);
+  LaneValue *most = lane_f32(b, tf32 ? 0x1.ffcp127f : INFINITY);
+  return q->line_bits[square] =
+             lane_select(b, lane_setp(b, CMP_GE, LK_F32, greatest(l, of, m->squares), most),
+                         lane_const(b, LT_B32, 0xc0000000), lane_const(b, LT_B32, tf32 ? 0xffffe000 : 0xffff0000));
+}
+
+/* A word's two pieces, the first one rounded. */
+static void halves(Lower *l, LaneValue *word, LaneValue *bits, LaneValue **out, int apart) {
+  LaneBuilder *b = &l->b;
+  out[0] = lane_2(b, LANE_AND, LK_B32, lower_tf32(l, word), bits);
   out[apart] = lane_2(b, LANE_SUB, LK_F32, word, out[0]);
 }
 
@@ -223,17 +239,17 @@ static void halves(Lower *l, LaneValue *word, LaneValue **out, int apart) {
 static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int part, int k) {
   const Mma *m = d->own;
   LaneBuilder *b = &l->b;
-  LaneValue *of[2] = {NULL, NULL}, *bits[2], *head[2], **out = &q->piece[square | half << q->bits];
+  LaneValue *of[2] = {NULL, NULL}, *bits = NULL, *head[2], **out = &q->piece[square | half << q->bits];
   int n = m->squares / 2;
+  if (m->pieces > 1) bits = line_bits(l, d, q, square, part, k);
   for (int i = 0; i < n; i++) of[i] = word(l, d, q, square, half * n + i, part, k);
   if (d->pieces == PRECISION_TF32X3) {
-    halves(l, of[0], out, 2 << q->bits);
+    halves(l, of[0], bits, out, 2 << q->bits);
     return;
   }
-  for (int i = 0; i < n && m->pieces > 1; i++) bits[i] = bits_of_piece(l, of[i], 0xffff0000);
   for (int p = 0; p < m->pieces - 1; p++) {
     for (int i = 0; i < n; i++) {
-      head[i] = lane_2(b, LANE_AND, LK_B32, of[i], bits[i]);
+      head[i] = lane_2(b, LANE_AND, LK_B32, of[i], bits);
       of[i] = lane_2(b, LANE_SUB, LK_F32, of[i], head[i]);
     }
     out[2 * p << q->bits] = joined(l, n, head);
@@ -282,6 +298,7 @@ static void forget(Dot *d) {
   for (int i = 0; i < 2; i++) {
     memset(operands[i]->word, 0, sizeof(LaneValue *) * (size_t)(SHORT_SUM * m->squares << operands[i]->bits));
     memset(operands[i]->piece, 0, sizeof(LaneValue *) * (size_t)(SHORT_SUM * 2 * MOST_PIECES << operands[i]->bits));
+    memset(operands[i]->line_bits, 0, sizeof(LaneValue *) * (size_t)(SHORT_SUM << operands[i]->bits));
   }
 }
 
@@ -292,6 +309,7 @@ static void move_words(Dot *d, int tiles) {
   for (int i = 0; i < 2; i++) {
     operands[i]->word += tiles * (m->squares << operands[i]->bits);
     operands[i]->piece += tiles * (2 * MOST_PIECES << operands[i]->bits);
+    operands[i]->line_bits += tiles * (1 << operands[i]->bits);
   }
 }
 
@@ -328,7 +346,9 @@ static void take_tiles(Lower *l, Dot *d, int part, int from, int end, const int 
   for (int j = 0; j < n; j++)
     for (int i = 0; i < 4; i++) {
       LaneValue **sum = &d->acc[r[j] | (i & 1 ? column : 0) | (i & 2 ? row : 0)];
-      *sum = is_apart(l, m) ? lane_2(b, LANE_ADD, LK_F32, *sum, acc[j][i]) : acc[j][i];
+      uint64_t bits;
+      bool begins = lane_is_const(*sum, &bits) && !bits; /* as the sum on tensor cores did, which is no -0 then */
+      *sum = is_apart(l, m) && !begins ? lane_2(b, LANE_ADD, LK_F32, *sum, acc[j][i]) : acc[j][i];
     }
 }
 
