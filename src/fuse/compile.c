@@ -1,7 +1,7 @@
 /* All kernels of a program are compiled at once, on all processors.
  *
- * One of each comes first, and of these those with products, whose assembler takes the longest: who begins with a short
- * one waits for a long one at the end. Then come the launches of what is compiled by then.
+ * One of each comes first, and of these those with the most products, whose assembler takes the longest: who begins
+ * with a short one waits for a long one at the end. Then come the launches of what is compiled by then.
  *
  * As many kernels are compiled at once as there are processors, of all programs together. The places are given by
  * program: a forward graph, which is waited for, is not slowed down by its backward graph, which takes what the forward
@@ -97,22 +97,29 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
   }
 }
 
-static bool has_product(const FuseKernel *k) {
-  bool product = false;
-  for (int m = 0; m < k->member_count; m++) product |= k->members[m]->op == GRAPH_PRODUCT;
-  return product;
+/* What the assembler's time goes by, about: of a stream of several products it takes that of all the others. */
+static int length_of(const FuseKernel *k) {
+  int products = 0;
+  for (int m = 0; m < k->member_count; m++) products += k->members[m]->op == GRAPH_PRODUCT;
+  return products;
+}
+
+/* Those with the most products first, else as the plan has them. */
+static void longest_first(FuseStep *steps, int n, FuseStep **out, bool repeats) {
+  int most = 0, count = 0;
+  for (int i = 0; i < n; i++)
+    if (length_of(steps[i].kernel) > most) most = length_of(steps[i].kernel);
+  for (int length = most; length >= 0; length--)
+    for (int i = 0; i < n; i++)
+      if (!steps[i].kernel->repeats == !repeats && length_of(steps[i].kernel) == length) out[count++] = &steps[i];
 }
 
 /* How many stand before the repeated ones. */
 static int in_order(FuseStep *steps, int n, FuseStep **out) {
-  int count = 0, firsts = 0;
-  for (int i = 0; i < n; i++)
-    if (!steps[i].kernel->repeats && has_product(steps[i].kernel)) out[count++] = &steps[i];
-  for (int i = 0; i < n; i++)
-    if (!steps[i].kernel->repeats && !has_product(steps[i].kernel)) out[count++] = &steps[i];
-  firsts = count;
-  for (int i = 0; i < n; i++)
-    if (steps[i].kernel->repeats) out[count++] = &steps[i];
+  int firsts = 0;
+  for (int i = 0; i < n; i++) firsts += !steps[i].kernel->repeats;
+  longest_first(steps, n, out, false);
+  longest_first(steps, n, out + firsts, true);
   return firsts;
 }
 
