@@ -18,6 +18,10 @@ typedef struct Verifier {
   int divergent;             /* how many open control operations are not uniform */
   const LaneOp *parted;      /* the `if` that has parted the block here, or NULL */
   int part;                  /* which of its bodies this is */
+  struct Attrs {             /* by code, as lane_attrs says, plus 1; 0: it was not asked */
+    int count;
+    const LaneAttr *at[LANE_MAX_ATTRS];
+  } * attrs;
 } Verifier;
 
 static NORETURN void wrong(Verifier *v, const LaneOp *op, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -211,14 +215,13 @@ static void check_counts(Verifier *v, const LaneOp *op) {
     wrong(v, op, "it has %d results", op->out_count);
   for (int i = 0; i < 2; i++)
     if ((op->body[i] != NULL) != (i < info->regions)) wrong(v, op, "it has %s body %d", op->body[i] ? "a" : "no", i);
-  const LaneAttr *attrs[LANE_MAX_ATTRS];
-  int n = lane_attrs(op->code, attrs);
-  for (int i = 0; i < n; i++) {
-    uint8_t byte = *((const uint8_t *)op + attrs[i]->offset);
-    if (attrs[i]->kind == LANE_ATTR_WORD && byte >= attrs[i]->word_count)
-      wrong(v, op, "%s is %d", attrs[i]->name, byte);
-    if (attrs[i]->kind == LANE_ATTR_TO && (op->to <= LK_NONE || op->to >= LK_COUNT))
-      wrong(v, op, "it does not say to what");
+  struct Attrs *attrs = &v->attrs[op->code];
+  if (!attrs->count) attrs->count = 1 + lane_attrs(op->code, attrs->at);
+  for (int i = 0; i < attrs->count - 1; i++) {
+    const LaneAttr *a = attrs->at[i];
+    uint8_t byte = *((const uint8_t *)op + a->offset);
+    if (a->kind == LANE_ATTR_WORD && byte >= a->word_count) wrong(v, op, "%s is %d", a->name, byte);
+    if (a->kind == LANE_ATTR_TO && (op->to <= LK_NONE || op->to >= LK_COUNT)) wrong(v, op, "it does not say to what");
   }
 }
 
@@ -613,6 +616,7 @@ void lane_verify(LaneFunc *f, const char *after) {
       wrong(&v, NULL, "buffer %d has %d bytes, aligned to %d", i, f->buffers.at[i].bytes, f->buffers.at[i].align);
   v.visible = NEW_N(f->cx->arena, const LaneValue *, f->value_count);
   v.seen = NEW_N(f->cx->arena, const LaneValue *, f->value_count);
+  v.attrs = NEW_N(f->cx->arena, struct Attrs, LANE_COUNT);
   for (int i = 0; i < f->param_count; i++) {
     const Type *t = f->param_types[i];
     if (t && (t->rank || lane_type_of(t) != f->params[i]->type))
