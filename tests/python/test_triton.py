@@ -345,6 +345,38 @@ class Interface(unittest.TestCase):
             self.assertEqual(knobs.cache.dir, "/somewhere")
         self.assertNotEqual(knobs.cache.dir, "/somewhere")
 
+    def test_cache_dir(self):
+        """What is compiled goes where knobs.cache.dir says, while it says so: an empty folder has nothing compiled."""
+        code = """
+            import sys, nereid, nereid.triton as triton, nereid.triton.language as tl
+
+            @triton.jit
+            def kernel(out_ptr, value: tl.constexpr):
+                tl.store(out_ptr, value)
+
+            triton.knobs.cache.dir = sys.argv[1]
+            triton.knobs.compilation.listener = lambda **about: print(about["cache_hit"])
+            kernel[(1,)](bytearray(256), 7)
+        """
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+            path, said = os.path.join(one, "program.py"), []
+            with open(path, "w") as f:
+                f.write(textwrap.dedent(code))
+            for folder in (one, two, one):
+                p = subprocess.run([sys.executable, path, folder], capture_output=True, text=True)
+                said.append(p.stdout + p.stderr)
+            self.assertEqual(said, ["False\n", "False\n", "True\n"])
+            self.assertEqual(os.listdir(two), ["nereid"])
+        usual = os.environ.get("NEREID_CACHE_DIR")
+        with triton.knobs.cache.scope():
+            triton.knobs.cache.dir = "/somewhere"
+            self.assertEqual(os.environ["NEREID_CACHE_DIR"], "/somewhere/nereid")
+        self.assertEqual(os.environ.get("NEREID_CACHE_DIR"), usual)
+        triton.knobs.cache.dir = "/somewhere"
+        del triton.knobs.cache.dir
+        self.assertEqual(os.environ.get("NEREID_CACHE_DIR"), usual)
+        os.environ.pop("TRITON_CACHE_DIR")
+
     def test_cache_key(self):
         def make(value):
             @triton.jit

@@ -20,6 +20,7 @@ class Env:
 
 env = Env()
 _UNSET = object()
+_usual_cache = _UNSET  # NEREID_CACHE_DIR, while cache.dir is set
 
 
 def getenv(key, default=None):
@@ -96,6 +97,18 @@ class env_str_callable_default(env_base):
     def get(self):
         text = getenv(self.key)
         return self.default() if text is None else text
+
+
+class env_cache_dir(env_str_callable_default):
+    """Set, it moves what Nereid keeps, too."""
+
+    def __set__(self, obj, value):
+        super().__set__(obj, value)
+        obj._changed()
+
+    def __delete__(self, obj):
+        super().__delete__(obj)
+        obj._changed()
 
 
 class env_bool(env_base):
@@ -256,12 +269,26 @@ class cache_knobs(base_knobs):
     home_dir = env_str("TRITON_HOME", os.path.expanduser("~/"))
     dump_dir = env_str_callable_default("TRITON_DUMP_DIR", lambda: cache.get_triton_dir("dump"))
     override_dir = env_str_callable_default("TRITON_OVERRIDE_DIR", lambda: cache.get_triton_dir("override"))
-    dir = env_str_callable_default("TRITON_CACHE_DIR", lambda: cache.get_triton_dir("cache"))
+    dir = env_cache_dir("TRITON_CACHE_DIR", lambda: cache.get_triton_dir("cache"))
     manager_class = env_class("TRITON_CACHE_MANAGER", "CacheManager")
     remote_manager_class = env_class("TRITON_REMOTE_CACHE_BACKEND", "RemoteCacheBackend")
 
     def get_triton_dir(self, dirname):
         return os.path.join(self.home_dir, ".triton", dirname)
+
+    def _changed(self):
+        """What Nereid keeps lies in a folder of the one that a program has set, as long as it is set."""
+        global _usual_cache
+        chosen = self.__dict__.get("dir")
+        if chosen is not None and _usual_cache is _UNSET:
+            _usual_cache = getenv("NEREID_CACHE_DIR")
+        if chosen is not None:
+            os.environ["NEREID_CACHE_DIR"] = os.path.join(chosen, "nereid")
+        elif _usual_cache is not _UNSET:
+            os.environ.pop("NEREID_CACHE_DIR", None)
+            if _usual_cache is not None:
+                os.environ["NEREID_CACHE_DIR"] = _usual_cache
+            _usual_cache = _UNSET
 
 
 class compilation_knobs(base_knobs):

@@ -1,5 +1,5 @@
 """Triton's managers of a folder of files, for programs that use them. Compiled kernels are kept by the library itself,
-in NEREID_CACHE_DIR."""
+in NEREID_CACHE_DIR, or a folder of knobs.cache.dir where a program sets that."""
 import base64
 import hashlib
 import json
