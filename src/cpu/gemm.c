@@ -48,7 +48,8 @@ static const Dtype kind_types[] = {
 static bool is_kept_as(const Value *v, DotKind kind, const Block *body) {
   Dtype d = v->type->dtype;
   if (d == kind_types[kind]) return true;
-  return kind == DOT_F32 && dtype_is_float(d) && d != DT_F64 && v->def && v->def->block == body;
+  return kind == DOT_F32 && dtype_is_float(d) && d != DT_F64 && v->def && v->def->block == body &&
+         v->def->code != OP_RESHAPE;
 }
 
 static bool dot_packs(const Op *op) {
@@ -73,9 +74,18 @@ static bool adds_up(Emit *e, const Block *body, const Op *dot) {
          info_of(e, dot->out[0])->uses == 1;
 }
 
+/* Another shape of a tile, for dots alone: it is made with the operand. */
+bool gemm_takes_reshape(Emit *e, const Op *op) {
+  if (op->code != OP_RESHAPE || op->in[0]->type->rank == 0 || op_is_view(op)) return false;
+  for (const Op *user = op->block->first; user; user = user->next)
+    for (int i = 0; i < user->in_count; i++)
+      if (user->in[i] == op->out[0] && (user->code != OP_DOT || i == 2)) return false;
+  return true;
+}
+
 /* Whether an operation of the body does nothing but compute. */
 static bool only_computes(Emit *e, const Op *op) {
-  if (op->code == OP_YIELD || op->code == OP_ASSUME) return true;
+  if (op->code == OP_YIELD || op->code == OP_ASSUME || gemm_takes_reshape(e, op)) return true;
   if (op->code == OP_LOAD) return !op->is_volatile;
   if (op_info[op->code].effect != EFFECT_PURE) return false;
   bool scalar = op->out_count == 1 && op->out[0]->type->rank == 0;
@@ -452,7 +462,7 @@ static bool reads(Buffer *const *at, int n, const Buffer *b) {
 /* Whether the nest g may run its first rows before the last rows of the products are made: what it writes is read by no
  * product, and it reads the sums row by row. */
 static bool follows_rows(Emit *e, const Gemm *gemm, const Group *g) {
-  if (g->rank != 2 || g->vector_dim != 1 || g->shape[0] == 1) return false;
+  if (g->rank < 2 || g->vector_dim == 0 || g->shape[0] == 1) return false;
   bool sums = false;
   for (int k = 0; k < gemm->dots.n; k++) {
     const GemmDot *d = &gemm->dots.at[k];

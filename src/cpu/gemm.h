@@ -32,6 +32,8 @@ struct Gemm {
 
 /* NULL: not such a loop. To be asked before its body is planned. */
 Gemm *gemm_of(Emit *e, const Op *loop);
+/* Whether the planner leaves a reshape of the loop's body to the dots that take it. */
+bool gemm_takes_reshape(Emit *e, const Op *op);
 /* Operand `which` of dot: known from an earlier dot of the body, or NULL; or made by the items of the plan from `first`
  * on. */
 GemmOperand *gemm_known(const Gemm *g, const Op *dot, int which);

@@ -40,6 +40,23 @@ static void plan_library_op(Planner *p, Op *op) {
   push_op(p, op);
 }
 
+static void plan_reshape(Planner *p, Op *op) {
+  Emit *e = p->e;
+  Value *in = op->in[0], *out = op->out[0];
+  View *from = need_compact(p, in);
+  if (out->type->rank == 0) {
+    OpPlan *o = op_plan(p, op);
+    o->in[0] = from;
+    close_group(p);
+    push_op(p, op);
+    return;
+  }
+  Info *info = info_of(e, out);
+  info->view = view_row_major(e, from->buffer, out->type);
+  info->owner = p->open; /* which may be writing it */
+  info->closed = true;
+}
+
 /* Buffers that a dot works in, by type: NULL where it needs none. */
 static void dot_room(Emit *e, const Op *op, const Type *room[3]) {
   const Type *a = op->in[0]->type, *b = op->in[1]->type, *c = op->in[2]->type;
@@ -78,6 +95,8 @@ static void plan_dot(Planner *p, Op *op) {
     }
     if (p->gemm) close_group(p);
     int first = p->plan->n;
+    if (p->gemm && v->def && v->def->block == op->block && gemm_takes_reshape(e, v->def) && !info_of(e, v)->view)
+      plan_reshape(p, v->def);
     if (room[i] && room[i]->dtype == DT_F32 && dtype_is_float(v->type->dtype) && v->type->dtype != DT_F64 &&
         !info_of(e, v)->view) {
       /* A register holds it as f32 anyway: so it is kept. */
@@ -156,23 +175,6 @@ static void plan_split(Planner *p, Op *op) {
     close_group(p);
     push_op(p, op);
   }
-}
-
-static void plan_reshape(Planner *p, Op *op) {
-  Emit *e = p->e;
-  Value *in = op->in[0], *out = op->out[0];
-  View *from = need_compact(p, in);
-  if (out->type->rank == 0) {
-    OpPlan *o = op_plan(p, op);
-    o->in[0] = from;
-    close_group(p);
-    push_op(p, op);
-    return;
-  }
-  Info *info = info_of(e, out);
-  info->view = view_row_major(e, from->buffer, out->type);
-  info->owner = p->open; /* which may be writing it */
-  info->closed = true;
 }
 
 static void plan_reduce(Planner *p, Op *op) {
@@ -300,6 +302,7 @@ static void plan_op(Planner *p, Op *op) {
       if (info_of(e, op->out[0])->uses || info_of(e, op->out[1])->uses) plan_split(p, op);
       break;
     case OP_RESHAPE:
+      if (p->gemm && gemm_takes_reshape(e, op)) break;
       if (info_of(e, op->out[0])->uses && op->in[0]->type->rank > 0 &&
           (op->out[0]->type->rank == 0 || (!op_is_view(op) && !value_is_recomputable(e, op->out[0]))))
         plan_reshape(p, op);

@@ -191,3 +191,35 @@ def chained(x_ptr, w_ptr, v_ptr, out_ptr, K, N, BM: tl.constexpr, BN: tl.constex
         ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
         right = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(v_ptr + kb * BN + n), right)
     tl.store(out_ptr + tl.program_id(0) * BM * BN + m * BN + n, tl.dot(left, tl.trans(right)))
+
+
+@triton.jit
+def pixels(w_ptr, x_ptr, out_ptr, K, WIDE, BM: tl.constexpr, Y: tl.constexpr, X: tl.constexpr, BK: tl.constexpr):
+    """A convolution by three rows: pixels are two axes of the loaded tile and of the stored one, one of the dot's."""
+    m, ka = tl.arange(0, BM)[:, None], tl.arange(0, BK)[None, :]
+    y = tl.program_id(0) * Y + tl.arange(0, Y)[None, :, None]
+    x = tl.program_id(1) * X + tl.arange(0, X)[None, None, :]
+    acc = tl.zeros([BM, Y * X], tl.float32)
+    for k in range(0, K, BK):
+        kb = k + tl.arange(0, BK)[:, None, None]
+        w = tl.load(w_ptr + m * K + k + ka, mask=k + ka < K, other=0)
+        inside = (y + kb % 3 - 1 >= 0) & (y + kb % 3 <= 32) & (x < WIDE) & (kb < K)
+        tile = tl.load(x_ptr + kb // 3 * 32 * WIDE + (y + kb % 3 - 1) * WIDE + x, mask=inside, other=0)
+        acc = tl.dot(w, tl.reshape(tile, [BK, Y * X]), acc)
+    rows = tl.arange(0, BM)[:, None, None]
+    acc = tl.reshape(acc, [BM, Y, X])
+    tl.store(out_ptr + rows * 30 * WIDE + y * WIDE + x, acc * 2 + 1, mask=(y < 30) & (x < WIDE))
+
+
+@triton.jit
+def reshaped(a_ptr, b_ptr, out_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Both operands in another shape than they are loaded in, b's also as a number for each column."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :]
+    acc = tl.zeros([BM, BN], tl.float32)
+    for k in range(0, K, BK):
+        at = tl.arange(0, BM * BK)
+        a = tl.reshape(tl.load(a_ptr + at // BK * K + k + at % BK), [BM, BK])
+        bt = tl.arange(0, BN * BK)
+        b = tl.load(b_ptr + (k + bt // BN) * BN + bt % BN)
+        acc = tl.dot(a, tl.reshape(b * 2, [BK, BN]), acc)
+    tl.store(out_ptr + m * BN + n, acc)

@@ -320,6 +320,33 @@ static void test_squared(void **s) {
                   .gy = 1});
 }
 
+/* Operands that are loaded in another shape, and sums that are stored in one. */
+static void test_reshaped(void **s) {
+  (void)s;
+  static const char *const consts[] = {"BM", "Y", "X", "BK", NULL};
+  static const int64_t wide[] = {16, 30, 45};
+  for (int i = 0; i < 3; i++)
+    for (int64_t k = 30; k <= 96; k += 66)
+      check(&(Kernel){.name = "pixels",
+                      .types = {NEREID_F32, NEREID_F32, NEREID_F32},
+                      .counts = {32 * k, k / 3 * 32 * wide[i], 32 * 30 * wide[i]},
+                      .ints = {k, wide[i]},
+                      .consts = consts,
+                      .values = {32, i == 1 ? 1 : 4, i == 1 ? 32 : 16, 32},
+                      .gx = cdiv(30, i == 1 ? 1 : 4),
+                      .gy = cdiv(wide[i], i == 1 ? 32 : 16)});
+  static const nereid_dtype types[] = {NEREID_F32, NEREID_F16};
+  for (int t = 0; t < 2; t++)
+    check(&(Kernel){.name = "reshaped",
+                    .types = {types[t], types[t], NEREID_F32},
+                    .counts = {32 * 96, 96 * 32, 32 * 32},
+                    .ints = {96},
+                    .consts = blocks,
+                    .values = {32, 32, 32},
+                    .gx = 1,
+                    .gy = 1});
+}
+
 static int teardown(void **s) {
   (void)s;
   test_devices_close();
@@ -333,6 +360,7 @@ int main(void) {
       cmocka_unit_test(test_dequantized),  cmocka_unit_test(test_ragged),         cmocka_unit_test(test_chained),
       cmocka_unit_test(test_split_k),      cmocka_unit_test(test_squared),        cmocka_unit_test(test_many_rows),
       cmocka_unit_test(test_several_ends), cmocka_unit_test(test_emulated_tiles), cmocka_unit_test(test_placed),
+      cmocka_unit_test(test_reshaped),
   };
   return cmocka_run_group_tests_name("gemm", tests, NULL, teardown);
 }
