@@ -184,10 +184,17 @@ ND_RAW_FAR_APART(b8)
 #undef ND_RAW_LANES
 
 #if defined(ND_AVX512)
+/* Lanes that lie side by side after all, as pixels of one row of an image do, are one load: asking costs two
+ * comparisons, a gather as much as its lanes by themselves. */
 ND_INLINE nd_b4v nd_gather_b4(nd_i64v address, nd_mask m, nd_b4v other) {
   nd_i64u a = {address};
   nd_i32u r = {(nd_i32v)other};
-  uint32_t bits = nd_mask_bits(m);
+  uint32_t bits = nd_mask_bits(m), apart = 0;
+  const __m512i first = _mm512_add_epi64(_mm512_set1_epi64(address[0]), _mm512_setr_epi64(0, 4, 8, 12, 16, 20, 24, 28));
+  ND_EACH_PART(apart |=
+               (uint32_t)_mm512_cmpneq_epi64_mask((__m512i)a.p[k], _mm512_add_epi64(first, _mm512_set1_epi64(32 * k)))
+               << 8 * k)
+  if (!(apart & bits)) return nd_mload_b4((const void *)address[0], m, other);
   ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_mask_i64gather_epi32((__m256i)r.p[k], (__mmask8)(bits >> 8 * k),
                                                              (__m512i)a.p[k], (void *)0, 1))
   return (nd_b4v)r.v;
@@ -202,6 +209,10 @@ ND_INLINE nd_b8v nd_gather_b8(nd_i64v address, nd_mask m, nd_b8v other) {
 }
 ND_INLINE nd_b4v nd_xgather_b4(const void *p, nd_i32v index, nd_mask m, nd_b4v other) {
 #if ND_VL == 16
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i beside = _mm512_add_epi32(_mm512_set1_epi32(index[0]), lane);
+  if (index[0] < INT32_MAX - 16 && !(_mm512_cmpneq_epi32_mask((__m512i)index, beside) & nd_mask_bits(m)))
+    return nd_mload_b4((const char *)p + (int64_t)index[0] * 4, m, other);
   return (nd_b4v)_mm512_mask_i32gather_epi32((__m512i)other, (__mmask16)nd_mask_bits(m), (__m512i)index, p, 4);
 #else
   return (nd_b4v)_mm256_mmask_i32gather_epi32((__m256i)other, (__mmask8)nd_mask_bits(m), (__m256i)index, p, 4);
@@ -248,17 +259,31 @@ ND_INLINE void nd_strided_store_b4(void *p, int64_t stride, nd_b4v x, uint32_t b
     return;
   }
 #endif
+  if (__builtin_constant_p(stride) && stride == -4 && bits == 0xffff) {
+    __m512i from = _mm512_sub_epi32(_mm512_set1_epi32(15), lane);
+    _mm512_storeu_si512((char *)p - 60, _mm512_permutexvar_epi32(from, (__m512i)x));
+    return;
+  }
   __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride));
   _mm512_mask_i32scatter_epi32(p, (__mmask16)bits, at, (__m512i)x, 1);
 }
 #else
 ND_INLINE nd_b4v nd_strided_b4(const void *p, int64_t stride, uint32_t bits, nd_b4v other) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  if (__builtin_constant_p(stride) && stride == -4 && bits == 0xff) {
+    __m256i from = _mm256_sub_epi32(_mm256_set1_epi32(7), lane);
+    return (nd_b4v)_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)((const char *)p - 28)), from);
+  }
   __m256i at = _mm256_mullo_epi32(lane, _mm256_set1_epi32((int)stride));
   return (nd_b4v)_mm256_mmask_i32gather_epi32((__m256i)other, (__mmask8)bits, at, p, 1);
 }
 ND_INLINE void nd_strided_store_b4(void *p, int64_t stride, nd_b4v x, uint32_t bits) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  if (__builtin_constant_p(stride) && stride == -4 && bits == 0xff) {
+    __m256i from = _mm256_sub_epi32(_mm256_set1_epi32(7), lane);
+    _mm256_storeu_si256((__m256i *)((char *)p - 28), _mm256_permutevar8x32_epi32((__m256i)x, from));
+    return;
+  }
   __m256i at = _mm256_mullo_epi32(lane, _mm256_set1_epi32((int)stride));
   _mm256_mask_i32scatter_epi32(p, (__mmask8)bits, at, (__m256i)x, 1);
 }

@@ -84,6 +84,14 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
       for (int l = 0; l < ND_VL; l++) IS(T, v, l, l < ND_VL - n ? VALUE(T, N - ND_VL + n + l) : VALUE(T, l + 1)); \
       v = nd_xgather_##T##v(end, nd_iota_i32v() - ND_VL + n, m, other); \
       for (int l = 0; l < ND_VL; l++) IS(T, v, l, l < ND_VL - n ? VALUE(T, N - ND_VL + n + l) : VALUE(T, l + 1)); \
+      /* lanes side by side but for a gap before lane n, and a lane of which nothing is asked */ \
+      nd_i64v gap = nd_iota_i64v() - (nd_iota_i64v() >= n) * 3; \
+      nd_i32v near_gap = nd_iota_i32v() - (nd_iota_i32v() >= n) * 3; \
+      nd_mask others = nd_iota_i32v() != n - 1; \
+      v = nd_gather_##T##v(gap * bytes + (int64_t)(intptr_t)first, others, other); \
+      for (int l = 0; l < ND_VL; l++) IS(T, v, l, l == n - 1 ? VALUE(T, l + 1) : VALUE(T, l < n ? l : l + 3)); \
+      v = nd_xgather_##T##v(first, near_gap, others, other); \
+      for (int l = 0; l < ND_VL; l++) IS(T, v, l, l == n - 1 ? VALUE(T, l + 1) : VALUE(T, l < n ? l : l + 3)); \
       v = nd_smload_##T##v(end - bytes, -3 * bytes + 0 * n, m, other); \
       for (int l = 0; l < ND_VL; l++) IS(T, v, l, l < ND_VL - n ? VALUE(T, N - 1 - 3 * l) : VALUE(T, l + 1)); \
       v = nd_smload_##T##v(first, -PAGE, nd_first(1), other); \
