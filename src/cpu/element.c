@@ -178,7 +178,8 @@ static const char *math_text(Emit *e, const Op *op, const char *const *in, bool 
   math_c_name(fn, op->in_count, types, name);
   if (!vector) {
     /* Written out in nereid_math.h, these cost less as a vector than a call into libm, which empties all registers. */
-    if (types[0] == DT_F32 && (fn == MATH_EXP || fn == MATH_EXP2 || fn == MATH_TANH || fn == MATH_FAST_EXPF))
+    if (types[0] == DT_F32 &&
+        (fn == MATH_EXP || fn == MATH_EXP2 || fn == MATH_EXPM1 || fn == MATH_TANH || fn == MATH_FAST_EXPF))
       return emit_text(e, "nd_%s_f32v(nd_splat_f32v(%s))[0]", vector_math(fn), in[0]);
     if (op->in_count == 1) return emit_text(e, "%s(%s)", name, in[0]);
     if (op->in_count == 2) return emit_text(e, "%s(%s, %s)", name, in[0], in[1]);

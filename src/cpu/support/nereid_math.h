@@ -4,10 +4,10 @@
  * Its names say register class, lanes and parameters: _ZGVeN16v_expf is AVX-512, 16 lanes, one vector ("Vector Function
  * ABI for x86-64"). Elsewhere they are libm's, lane by lane.
  *
- * Three are written out, exp, exp2 and tanh of f32: softmax, GELU and attention live by them, a call costs more than
- * their arithmetic and keeps everything else of a loop out of registers, and libmvec takes arguments below -87 a lane
- * at a time, which is what masked lanes are (-inf). exp and exp2 are within 1.2 units of the last place, subnormal
- * results included.
+ * Four are written out, exp, exp2, expm1 and tanh of f32: softmax, GELU, ELU and attention live by them, a call costs
+ * more than their arithmetic and keeps everything else of a loop out of registers, and libmvec takes arguments below
+ * -87 a lane at a time, which is what masked lanes are (-inf). exp and exp2 are within 1.2 units of the last place,
+ * subnormal results included, expm1 within 1.6.
  */
 #ifndef NEREID_MATH_H
 #define NEREID_MATH_H
@@ -88,7 +88,7 @@ ND_MATH2(pow)
 #define ND_MATH2 ND_MATH2_LIBM
 #endif
 ND_MATH1_F64(exp2)
-ND_MATH1(expm1)
+ND_MATH1_F64(expm1)
 ND_MATH1(log2)
 ND_MATH1(log10)
 ND_MATH1(log1p)
@@ -117,7 +117,7 @@ ND_INLINE nd_f64v nd_exp10_f64v(nd_f64v x) { return nd_pow_f64v(nd_splat_f64v(10
 #undef ND_MATH1_F64
 #undef ND_MATH2
 
-/* ---- exp, exp2, tanh of f32 -------------------------------------------------------------------------------------- */
+/* ---- exp, exp2, expm1, tanh of f32 ------------------------------------------------------------------------------- */
 
 #if defined(ND_X86) && defined(__FMA__)
 #define ND_FMADD nd_fma_f32v
@@ -181,6 +181,17 @@ ND_INLINE nd_f32v nd_exp2_f32v(nd_f32v x) {
   p = ND_FMADD(p, r, ND_F(6.93147182e-1f));
   p = ND_FMADD(p, r, ND_F(1));
   return ND_SCALE(p, n);
+}
+
+/* 2^n (e^r - 1) + (2^n - 1), of halves, since 2^n alone may be too large. Below -18 the result is -1. The sign is for
+ * -0. */
+ND_INLINE nd_f32v nd_expm1_f32v(nd_f32v x) {
+  nd_f32v y = nd_clamp_f32v(x, -18, 89);
+  ND_NEAREST_WHOLE(n, y * 1.44269504f);
+  nd_f32v r = ND_FMADD(n, ND_F(-0.693359375f), y);
+  nd_f32v less = nd_exp_less_1(ND_FMADD(n, ND_F(2.12194440e-4f), r)), half = ND_SCALE(ND_F(0.5f), n);
+  nd_f32v e = 2 * ND_FMADD(half, less, half - 0.5f);
+  return (nd_f32v)((nd_i32v)e | ((nd_i32v)x & INT32_MIN));
 }
 
 /* E / (E + 2) with E = e^(2x) - 1 = 2^n (e^r - 1) + (2^n - 1), which cancels nowhere: near 0 n is 0 and e^r - 1 has all
