@@ -110,25 +110,36 @@ static void within_vectors(Scan *s) {
   for (int k = 0; k < s->parts; k++)
     emit_line(e, "nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), x[k], dtype_name(kept(op->in[k])),
               element_at(e, s->plan->in[k], "i"));
-  open_scope(e, "for (int k = 1; k < ND_VL; k *= 2)");
-  if (s->reverse) emit_line(e, "const nd_mask has = nd_first(ND_VL - k);");
-  else emit_line(e, "const nd_mask has = ~nd_first(k);");
-  for (int k = 0; k < s->parts; k++) {
-    other[k] = fresh_name(e, NULL), sum[k] = fresh_name(e, NULL);
-    emit_line(e, "const nd_%sv %s = nd_%s_lanes_%sv(%s, k, 0);", held(op->in[k]), other[k], move, lanes_of(op->in[k]),
-              x[k]);
-    emit_line(e, "nd_%sv %s;", held(op->in[k]), sum[k]);
+  for (int by = 1; by <= 8; by *= 2) { /* each a constant, so that lanes move by one instruction */
+    open_scope(e, "if (ND_VL > %d)", by);
+    emit_line(e, s->reverse ? "const nd_mask has = nd_first(ND_VL - %d);" : "const nd_mask has = ~nd_first(%d);", by);
+    for (int k = 0; k < s->parts; k++) {
+      other[k] = fresh_name(e, NULL), sum[k] = fresh_name(e, NULL);
+      emit_line(e, "const nd_%sv %s = nd_%s_lanes_%sv(%s, %d, 0);", held(op->in[k]), other[k], move,
+                lanes_of(op->in[k]), x[k], by);
+      emit_line(e, "nd_%sv %s;", held(op->in[k]), sum[k]);
+    }
+    combine_into(s, sum, other, x, true);
+    for (int k = 0; k < s->parts; k++)
+      emit_line(e, "%s = nd_select_%sv(has, %s, %s);", x[k], lanes_of(op->in[k]), sum[k], x[k]);
+    close_scope(e);
   }
-  combine_into(s, sum, other, x, true);
-  for (int k = 0; k < s->parts; k++)
-    emit_line(e, "%s = nd_select_%sv(has, %s, %s);", x[k], lanes_of(op->in[k]), sum[k], x[k]);
-  close_scope(e);
+  /* What is carried on waits for the last lane before, and not for all of this vector. */
+  const char *last[MAX_PARTS] = {0};
+  for (int k = 0; k < s->parts; k++) {
+    const char *lane = emit_text(e, s->reverse ? "%s[0]" : "%s[ND_VL - 1]", x[k]);
+    last[k] = fresh_name(e, NULL);
+    emit_line(e, "nd_%sv %s = nd_splat_%sv(%s%s);", held(op->in[k]), last[k], lanes_of(op->in[k]),
+              kept(op->in[k]) == DT_I1 ? "-" : "", lane);
+  }
   open_scope(e, "if (j > 0)");
   combine_into(s, x, carry, x, true);
   close_scope(e);
+  open_scope(e, "if (j > 0)");
+  combine_into(s, last, carry, last, true);
+  close_scope(e);
   for (int k = 0; k < s->parts; k++) {
-    const char *last = emit_text(e, s->reverse ? "%s[0]" : "%s[ND_VL - 1]", x[k]);
-    emit_line(e, "%s = nd_splat_%sv(%s%s);", carry[k], lanes_of(op->in[k]), kept(op->in[k]) == DT_I1 ? "-" : "", last);
+    emit_line(e, "%s = %s;", carry[k], last[k]);
     emit_line(e, "nd_store_%sv(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, s->plan->out[k], "i"), x[k]);
   }
   close_scope(e);

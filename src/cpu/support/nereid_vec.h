@@ -732,7 +732,53 @@ ND_INLINE nd_i64v nd_xor_lanes_i64v(nd_i64v x, int by) {
 ND_INLINE nd_u64v nd_xor_lanes_u64v(nd_u64v x, int k) { return (nd_u64v)nd_xor_lanes_i64v((nd_i64v)x, k); }
 ND_INLINE nd_f64v nd_xor_lanes_f64v(nd_f64v x, int k) { return (nd_f64v)nd_xor_lanes_i64v((nd_i64v)x, k); }
 
-#define ND_LANES(T) \
+/* A register's worth of lanes out of two registers, from lane `first` of the first on. */
+#define ND_FROM1(i) ((i) + 1)
+#define ND_FROM2(i) ((i) + 2)
+#define ND_FROM3(i) ((i) + 3)
+#define ND_FROM4(i) ((i) + 4)
+#define ND_FROM6(i) ((i) + 6)
+#define ND_FROM7(i) ((i) + 7)
+ND_INLINE nd_i64p nd_window_part(nd_i64p x, nd_i64p y, int first) {
+  if (first == 1) return __builtin_shufflevector(x, y, ND_PART_SEQ(ND_FROM1));
+#if ND_REG >= 32
+  if (first == 2) return __builtin_shufflevector(x, y, ND_PART_SEQ(ND_FROM2));
+  if (first == 3) return __builtin_shufflevector(x, y, ND_PART_SEQ(ND_FROM3));
+#endif
+#if ND_REG >= 64
+  if (first == 4) return __builtin_shufflevector(x, y, ND_PART_SEQ(ND_FROM4));
+  if (first == 6) return __builtin_shufflevector(x, y, ND_PART_SEQ(ND_FROM6));
+  if (first == 7) return __builtin_shufflevector(x, y, ND_PART_SEQ(ND_FROM7));
+#endif
+  return y;
+}
+ND_INLINE nd_i64v nd_up_lanes_i64v(nd_i64v x, int by, nd_i64 fill) {
+  nd_i64u u = {x}, r;
+  const nd_i64p none = (nd_i64p){0} + fill;
+  ND_EACH_PART(nd_i64p low = k ? u.p[(k + ND_PARTS - 1) % ND_PARTS] : none; int whole = by / ND_PL;
+               r.p[k] = whole ? k >= whole ? u.p[(k + ND_PARTS - whole) % ND_PARTS] : none
+                              : nd_window_part(low, u.p[k], ND_PL - by))
+  return r.v;
+}
+ND_INLINE nd_i64v nd_down_lanes_i64v(nd_i64v x, int by, nd_i64 fill) {
+  nd_i64u u = {x}, r;
+  const nd_i64p none = (nd_i64p){0} + fill;
+  ND_EACH_PART(nd_i64p high = k + 1 < ND_PARTS ? u.p[(k + 1) % ND_PARTS] : none; int whole = by / ND_PL;
+               r.p[k] =
+                   whole ? k + whole < ND_PARTS ? u.p[(k + whole) % ND_PARTS] : none : nd_window_part(u.p[k], high, by))
+  return r.v;
+}
+#define ND_MOVES_64(T, BITS) \
+  ND_INLINE nd_##T##v nd_up_lanes_##T##v(nd_##T##v x, int by, nd_##T fill) { \
+    return (nd_##T##v)nd_up_lanes_i64v((nd_i64v)x, by, BITS(fill)); \
+  } \
+  ND_INLINE nd_##T##v nd_down_lanes_##T##v(nd_##T##v x, int by, nd_##T fill) { \
+    return (nd_##T##v)nd_down_lanes_i64v((nd_i64v)x, by, BITS(fill)); \
+  }
+ND_MOVES_64(u64, (nd_i64))
+ND_MOVES_64(f64, nd_cast_i64_f64)
+#undef ND_MOVES_64
+#define ND_MOVES(T) \
   ND_INLINE nd_##T##v nd_up_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
     nd_##T##v y = nd_splat_##T##v(fill); \
     ND_SHUFFLE_BY(k, x, y, ND_U) \
@@ -740,7 +786,17 @@ ND_INLINE nd_f64v nd_xor_lanes_f64v(nd_f64v x, int k) { return (nd_f64v)nd_xor_l
   ND_INLINE nd_##T##v nd_down_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
     nd_##T##v y = nd_splat_##T##v(fill); \
     ND_SHUFFLE_BY(k, x, y, ND_D) \
-  } \
+  }
+ND_MOVES(i8)
+ND_MOVES(i16)
+ND_MOVES(i32)
+ND_MOVES(u8)
+ND_MOVES(u16)
+ND_MOVES(u32)
+ND_MOVES(f32)
+#undef ND_MOVES
+
+#define ND_LANES(T) \
   ND_FOLD(T, sum, ND_PLUS) \
   ND_FOLD(T, prod, ND_TIMES) \
   ND_FOLD(T, hmin, nd_min_##T##v) \
