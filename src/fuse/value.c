@@ -379,7 +379,10 @@ static Padding pad_dim(Writer *w, Tensor *t, int d, const Index *at) {
   Buf test = {.arena = w->cx->arena};
   if (!size_is(t->before[d], 0) && !(known && least >= 0)) buf_printf(&test, "(%s >= 0)", text);
   if (!(known && most < end)) buf_printf(&test, "%s(%s < %s)", test.n ? " & " : "", text, writer_size(w, reach));
-  if (test.n) p.test = test.at;
+  if (test.n) {
+    p.test = test.at;
+    note_run(w, &i);
+  }
   p.outside = known && (most < 0 || least >= end);
   if (t->between[d]) {
     fuse_note_phase(w, &i, 1, t->between[d] + 1);
