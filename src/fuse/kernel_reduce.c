@@ -32,6 +32,7 @@
 /* Elements of a program, and of a block of a longer row with several sums; of one with one sum; and of a warp.
  * Programs that keep a processor busy. */
 enum { TILE = 4096, BLOCK = 16384, WARP = 1024, PROGRAMS = 512, PART = 2048, LEAST_PART = 16, LEAST_PARTED = 256 };
+enum { LEAST_BLOCK = 512 };
 /* Of a turned tile: rows, and places that are added up before they go to a row's sum, which so is more exact. */
 enum { LEAST_COLUMNS = 32, COLUMNS = 1024, BEFORE = 16, SECTION = 256, CACHED_COLUMNS = 256, CACHE = 1 << 19 };
 
@@ -162,6 +163,7 @@ typedef struct Pending { /* a reduction on its way */
   const char *whole;         /* where acc is a section's: the row's */
   const char *linear, *sum;  /* of a law with shifts: of weight * shift, of the weight */
   bool is_reference, is_row; /* a law moves by it; its accumulator is one number a row */
+  bool is_wide;              /* of f64: sums of blocks, which so have no roundings of their own */
   FuseValue value;
 } Pending;
 
@@ -183,12 +185,16 @@ static const char *masked_value(Rows *k, const Tensor *t, FuseValue v) {
 
 static const char *masked(Rows *k, const Pending *p) { return masked_value(k, p->t, p->value); }
 
-static const char *begin_one(Rows *k, const Tensor *t, const char *name, const char *shape) {
+static const char *begin_as(Rows *k, const Tensor *t, const char *name, const char *shape, const char *type) {
   Writer *w = k->w;
   name = writer_name(w, name);
   writer_line(w, "%s = tl.full(%s, %s, %s)", name, shape, fuse_neutral(w->cx, (Reduction)t->kind, t->in[0]->dtype),
-              accumulator_type(t));
+              type);
   return name;
+}
+
+static const char *begin_one(Rows *k, const Tensor *t, const char *name, const char *shape) {
+  return begin_as(k, t, name, shape, accumulator_type(t));
 }
 
 /* What the row's first block says of a sum of all of it. */
@@ -211,13 +217,23 @@ static void estimate(Rows *k, const Pending *p) {
   writer_hold(w, p->t, (FuseValue){.text = name, .bits = 1});
 }
 
+/* On a CPU the elements of a long block are added up in registers, where a tile of sums would be read and written for
+ * each block. */
+static bool adds_up_blocks(const Rows *k, const Pending *p) {
+  if (k->w->plan->target.kind != TARGET_CPU || !k->inner || k->r_block < LEAST_BLOCK || is_arg(p->t)) return false;
+  return p->law ? !p->law->shifts && !p->is_reference : !p->is_reference || p->t->kind != REDUCE_SUM;
+}
+
 static void begin(Rows *k, const Online *o, Pending *p) {
   Writer *w = k->w;
   if (k->held) return;
   const char *name = name_of(p->t), *parts = arena_printf(w->cx->arena, "%s_parts", name);
   p->is_reference = online_needs(o, p->t);
-  p->is_row = (p->is_reference && p->t->kind != REDUCE_SUM) || (k->turned && !p->law && !is_arg(p->t));
-  p->acc = begin_one(k, p->t, p->is_row ? name : parts, p->is_row ? one_each(k) : tile(k));
+  bool blocks = adds_up_blocks(k, p);
+  p->is_row = (p->is_reference && p->t->kind != REDUCE_SUM) || (k->turned && !p->law && !is_arg(p->t)) || blocks;
+  p->is_wide = blocks && p->t->kind == REDUCE_SUM && dtype_is_float(p->t->dtype) && dtype_bits(p->t->dtype) <= 32;
+  p->acc = begin_as(k, p->t, p->is_row ? name : parts, p->is_row ? one_each(k) : tile(k),
+                    p->is_wide ? "tl.float64" : accumulator_type(p->t));
   if (p->is_reference && !p->is_row) estimate(k, p);
   bool sum = p->law && p->law->shifts && p->t->kind == REDUCE_SUM;
   if (sum && p->law->shifts == 2) p->linear = begin_one(k, p->t, "linear_parts", tile(k));
@@ -279,6 +295,14 @@ static const char *moved(Rows *k, const Pending *p, OnlineMove m, const char *co
   return m.factor ? arena_printf(a, "%s * %s", text, m.factor) : text;
 }
 
+/* A tile's rows. */
+static const char *reduced(Rows *k, const Pending *p, const char *text) {
+  Arena *a = k->w->cx->arena;
+  const char *helper = kinds[p->t->kind].helper;
+  if (!helper) return arena_printf(a, "tl.sum(%s, %d)%s", text, along(k), as_rows(k));
+  return arena_printf(a, "tl.reduce(%s, %d, %s)%s", text, along(k), helper, as_rows(k));
+}
+
 static void step_online(Rows *k, Online *o, Pending *p, const Index *at) {
   Writer *w = k->w;
   Arena *a = w->cx->arena;
@@ -286,8 +310,8 @@ static void step_online(Rows *k, Online *o, Pending *p, const Index *at) {
   OnlineMove m = online_move(o, law);
   online_strip(w, law);
   p->value = writer_value(w, p->t->in[0], at);
-  const char *old = moved(k, p, m, "(start // R)");
-  writer_line(w, "%s = %s", p->acc, combine(k, p, old, masked(k, p)));
+  const char *old = moved(k, p, m, "(start // R)"), *now = masked(k, p);
+  writer_line(w, "%s = %s", p->acc, combine(k, p, old, p->is_row && !p->is_reference ? reduced(k, p, now) : now));
   if (!p->linear && !p->sum) return;
   const char *grow = m.factor ? arena_printf(a, " * %s", m.factor) : "", *n = p->sum ? p->sum : "(start // R)";
   FuseValue weight = {.text = "1", .literal = true};
@@ -318,14 +342,6 @@ static const char *end_online(Rows *k, Online *o, const Pending *p) {
   return moved(k, p, m, count);
 }
 
-/* A tile's rows. */
-static const char *reduced(Rows *k, const Pending *p, const char *text) {
-  Arena *a = k->w->cx->arena;
-  const char *helper = kinds[p->t->kind].helper;
-  if (!helper) return arena_printf(a, "tl.sum(%s, %d)%s", text, along(k), as_rows(k));
-  return arena_printf(a, "tl.reduce(%s, %d, %s)%s", text, along(k), helper, as_rows(k));
-}
-
 /* ---- a reduction's lines ----------------------------------------------------------------------------------------- */
 
 static void step(Rows *k, Online *o, Pending *p) {
@@ -339,7 +355,7 @@ static void step(Rows *k, Online *o, Pending *p) {
     const char *here = k->r->mask ? arena_printf(w->cx->arena, "tl.where(%s, r, 0x7FFFFFFF)", k->r->mask) : "r";
     writer_line(w, "%s, %s = %s(%s, %s, %s, tl.broadcast_to(%s, %s))", p->acc, p->index, kinds[p->t->kind].helper,
                 p->acc, p->index, masked(k, p), here, tile(k));
-  } else if (p->is_row) {
+  } else if (p->is_row && (!p->law || p->is_reference)) {
     writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, reduced(k, p, masked(k, p))));
     if (p->is_reference) online_refer(o, p->t, p->acc);
   } else if (!p->law) writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, masked(k, p)));
@@ -354,6 +370,8 @@ static void end(Rows *k, Online *o, Pending *p) {
     const char *here = k->held ? arena_printf(w->cx->arena, "tl.broadcast_to(r, %s)", tile(k)) : p->index;
     writer_line(w, "%s = tl.reduce((%s, %s), %d, %s)[1]%s.to(tl.int64)", name, in, here, along(k), helper, as_rows(k));
   } else if (!p->is_row) writer_line(w, "%s = %s", name, reduced(k, p, in));
+  else if (p->is_wide) writer_line(w, "%s = (%s).to(tl.float32)", name, in);
+  else if (in != p->acc) writer_line(w, "%s = %s", name, in);
   if (t->dtype == DT_I1) writer_line(w, "%s = %s != 0", name, name);
   if (helper) fuse_need_helper(w->plan, helper);
   FuseValue v = {.text = name, .bits = 1};
