@@ -13,7 +13,8 @@
  *                                                      [n, parts, group, 8] to [n, group]
  *
  * One over a small window (pooling) becomes elementwise work on the window's places: neighbours' windows overlap, so
- * that each element is in the cache when the next one asks, and each place is read as rows are. */
+ * that each element is in the cache when the next one asks, and each place is read as rows are. On a CPU one over many
+ * places goes dim by dim: of 11 x 11 places 11 are added up, then 11 of these sums, in place of 121. */
 #include <math.h>
 
 #include "fuse/fuse.h"
@@ -32,7 +33,8 @@ enum {
   SIDE = 128,
   WINDOW = 32,      /* elements of a window */
   CPU_WINDOW = 128, /* on a CPU, where places in a row of windows would be divided */
-  K_SIDE = 64,      /* of a tile of a product */
+  LEAST_DIM_BY_DIM = 16,
+  K_SIDE = 64, /* of a tile of a product */
   LEAST_K = 256
 };
 
@@ -301,6 +303,40 @@ static Tensor *unroll(Graph *g, const Tensor *t, Tensor *x, int first) {
   return all;
 }
 
+/* The windows of x, last dim last: how many there are, and what they are taken of. */
+static int windows_of(Tensor *x, Tensor **each) {
+  int n = 0;
+  for (; x->op == GRAPH_UNFOLD && n < GRAPH_MAX_RANK; x = x->in[0]) each[n++] = x;
+  return n;
+}
+
+/* A reduction over all places of windows that go along several dims, on a CPU: along one dim after the other. What
+ * comes of each but the last is stored. NULL: it is none. */
+static Tensor *dim_by_dim(Graph *g, const Tensor *t, const FuseTarget *target) {
+  Tensor *x = t->in[0], *each[GRAPH_MAX_RANK];
+  int64_t places, all = 1;
+  if (target->kind != TARGET_CPU || x->op != GRAPH_RESHAPE || t->dim_count != 1 || t->dims[0] != x->rank - 1)
+    return NULL;
+  if (dtype_bits(t->dtype) < 32 && t->kind != REDUCE_MAX && t->kind != REDUCE_MIN) return NULL; /* they are rounded */
+  int n = windows_of(x->in[0], each);
+  if (n < 2 || x->in[0]->rank != x->rank - 1 + n || !size_is_int(x->size[x->rank - 1], &places)) return NULL;
+  for (int i = 0; i < n; i++) {
+    if (each[i]->window < 2 || each[i]->dim >= x->rank - 1) return NULL;
+    for (int k = 0; k < i; k++)
+      if (each[k]->dim == each[i]->dim) return NULL;
+    all *= each[i]->window;
+  }
+  if (all != places || places < LEAST_DIM_BY_DIM) return NULL;
+  Tensor *y = each[n - 1]->in[0];
+  for (int i = n - 1; i >= 0; i--) {
+    y = graph_unfold(g, y, (int)each[i]->dim, each[i]->window, each[i]->step, each[i]->dilation);
+    int64_t last = y->rank - 1;
+    Tensor *stored = graph_reduce(g, (Reduction)t->kind, y, 1, &last);
+    y = i ? stored : unroll(g, stored, y, 0);
+  }
+  return y;
+}
+
 /* A product of few tiles and a long k: parts of k by as many programs, and their sum. Of f16 the parts would be
  * rounded.
  */
@@ -395,7 +431,9 @@ void fuse_vector_products(Graph *g, const FuseTarget *target) {
 static Tensor *better(Graph *g, Tensor *t, const FuseTarget *target) {
   if (t->op == GRAPH_PRODUCT) return split_product(g, t, target);
   if (t->op != GRAPH_REDUCE) return NULL;
-  return is_small_window(g, t, target) ? unroll(g, t, t->in[0], 0) : split(g, t, target);
+  if (!is_small_window(g, t, target)) return split(g, t, target);
+  Tensor *dims = dim_by_dim(g, t, target);
+  return dims ? dims : unroll(g, t, t->in[0], 0);
 }
 
 void fuse_split_reductions(Graph *g, const FuseTarget *target) {
