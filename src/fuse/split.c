@@ -329,12 +329,17 @@ static Tensor *dim_by_dim(Graph *g, const Tensor *t, const FuseTarget *target) {
   if (all != places || places < LEAST_DIM_BY_DIM) return NULL;
   Tensor *y = each[n - 1]->in[0];
   for (int i = n - 1; i >= 0; i--) {
+    int64_t order[GRAPH_MAX_RANK], dim = each[i]->dim + 1;
     y = graph_unfold(g, y, (int)each[i]->dim, each[i]->window, each[i]->step, each[i]->dilation);
-    int64_t last = y->rank - 1;
-    Tensor *stored = graph_reduce(g, (Reduction)t->kind, y, 1, &last);
+    for (int d = 0; d < y->rank; d++) order[d] = d < dim ? d : d == dim ? y->rank - 1 : d - 1;
+    y = graph_permute(g, y, order); /* places before the dims after them, along which memory goes */
+    Tensor *stored = graph_reduce(g, (Reduction)t->kind, y, 1, &dim);
     y = i ? stored : unroll(g, stored, y, 0);
+    const Size *size[GRAPH_MAX_RANK];
+    for (int d = 0; d < y->rank - 1; d++) size[d] = y->size[d < dim ? d : d + 1];
+    y = graph_reshape(g, y, y->rank - 1, size);
   }
-  return y;
+  return graph_reshape(g, y, t->rank, t->size);
 }
 
 /* A product of few tiles and a long k: parts of k by as many programs, and their sum. Of f16 the parts would be
