@@ -310,8 +310,8 @@ static int windows_of(Tensor *x, Tensor **each) {
   return n;
 }
 
-/* A reduction over all places of windows that go along several dims, on a CPU: along one dim after the other. What
- * comes of each but the last is stored. NULL: it is none. */
+/* A reduction over all places of windows that go along two dims, on a CPU: along one dim after the other. What comes of
+ * the first is stored; of three dims two would be, which costs more than it saves. NULL: it is none. */
 static Tensor *dim_by_dim(Graph *g, const Tensor *t, const FuseTarget *target) {
   Tensor *x = t->in[0], *each[GRAPH_MAX_RANK];
   int64_t places, all = 1;
@@ -319,7 +319,7 @@ static Tensor *dim_by_dim(Graph *g, const Tensor *t, const FuseTarget *target) {
     return NULL;
   if (dtype_bits(t->dtype) < 32 && t->kind != REDUCE_MAX && t->kind != REDUCE_MIN) return NULL; /* they are rounded */
   int n = windows_of(x->in[0], each);
-  if (n < 2 || x->in[0]->rank != x->rank - 1 + n || !size_is_int(x->size[x->rank - 1], &places)) return NULL;
+  if (n != 2 || x->in[0]->rank != x->rank - 1 + n || !size_is_int(x->size[x->rank - 1], &places)) return NULL;
   for (int i = 0; i < n; i++) {
     if (each[i]->window < 2 || each[i]->dim >= x->rank - 1) return NULL;
     for (int k = 0; k < i; k++)
