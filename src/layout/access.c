@@ -122,13 +122,21 @@ double access_sectors(const Value *ptr, const Layout *l, int vector) {
 
 /* In the unit of convert_cost, issue slots of a warp: an SM issues four a cycle, and its way to L2 carries about two
  * sectors. A load's sectors count once, since what one register fetched too much of is in L1 when the next one asks; a
- * store's count each time. Two slots for the instruction and its share of address arithmetic. */
-enum { COST_ACCESS = 2, COST_SECTOR = 3 };
+ * store's count each time. Two slots for the instruction and its share of address arithmetic; for less than a word two
+ * more, since it shares neither its register nor, mostly, its address with others, and two for a predicate and what it
+ * holds where the mask is off: 32 loads of 2 bytes take 120 instructions, masked 240. */
+enum { COST_ACCESS = 2, COST_NARROW = 2, COST_SECTOR = 3 };
 #define COST_SECTOR_L1 0.05
+
+static int access_slots(const Value *ptr, const Value *mask, int vector) {
+  bool narrow = vector * pointee_bytes(ptr->type) < 4;
+  return COST_ACCESS + (narrow ? COST_NARROW : 0) + (narrow && mask ? COST_NARROW : 0);
+}
+
 double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store) {
-  int dim, vector = access_vector(ptr, mask, l, 16, &dim);
+  int dim, vector = access_vector(ptr, mask, l, 16, &dim), slots = access_slots(ptr, mask, vector);
   double bytes, each = sectors_touched(ptr, l, vector, &bytes), count = (double)(layout_registers(l) / vector);
-  if (is_store) return COST_ACCESS * count + COST_SECTOR * each * count;
+  if (is_store) return slots * count + COST_SECTOR * each * count;
   double all = 1; /* warps that load the same share what it costs to fetch that */
   for (int i = 0; i < l->reg_bits + l->lane_bits; i++) {
     Step s = step_of(ptr, l->basis[i]);
@@ -138,7 +146,7 @@ double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is
     Step s = step_of(ptr, l->basis[i]);
     if (!s.far && !s.bytes) all /= 2;
   }
-  return COST_ACCESS * count + COST_SECTOR_L1 * each * count + COST_SECTOR * all;
+  return slots * count + COST_SECTOR_L1 * each * count + COST_SECTOR * all;
 }
 
 /* ---- the best layout --------------------------------------------------------------------------------------------- */

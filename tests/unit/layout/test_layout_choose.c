@@ -252,6 +252,46 @@ static void results_leave_by_squares(void **state) {
   }
 }
 
+/* What is added to a product and lies across its accumulator: under a mask each element of 16 bits would be a load, a
+ * predicate and registers of its own, so that the tile is loaded by 16 bytes and converted. Words stay where they are.
+ */
+static void masked_addends_are_loaded_wide(void **state) {
+  static const char text[] = "kernel @residual(%x: *bf16 {divisible=16}, %y: *bf16 {divisible=16}, %n: i32) {\n"
+                             "  %0 = arange {start=0, end=64} : i32[64]\n"
+                             "  %1 = expand_dims %0 {axis=1} : i32[64,1]\n"
+                             "  %2 = expand_dims %0 {axis=0} : i32[1,64]\n"
+                             "  %3 = const {value=1024} : i32[1,64]\n"
+                             "  %4 = mul %2, %3 : i32[1,64]\n"
+                             "  %5 = broadcast %4 : i32[64,64]\n"
+                             "  %6 = broadcast %1 : i32[64,64]\n"
+                             "  %7 = add %5, %6 : i32[64,64]\n"
+                             "  %8 = splat %x : *bf16[64,64]\n"
+                             "  %9 = addptr %8, %7 : *bf16[64,64]\n"
+                             "  %a = load %9 : bf16[64,64]\n"
+                             "  %10 = const {value=0.0} : f32[64,64]\n"
+                             "  %11 = dot %a, %a, %10 : f32[64,64]\n"
+                             "  %12 = splat %y : *bf16[64,64]\n"
+                             "  %13 = addptr %12, %7 : *bf16[64,64]\n"
+                             "  %14 = splat %n : i32[1,64]\n"
+                             "  %15 = cmp %2, %14 {pred=lt} : i1[1,64]\n"
+                             "  %m = broadcast %15 : i1[64,64]\n"
+                             "  %16 = const {value=0.0} : bf16[64,64]\n"
+                             "  %c = load %13, %m, %16 : bf16[64,64]\n"
+                             "  %17 = convert %c : f32[64,64]\n"
+                             "  %18 = add %11, %17 : f32[64,64]\n"
+                             "  %19 = convert %18 : bf16[64,64]\n"
+                             "  store %13, %19, %m\n"
+                             "}\n";
+  Kit k = lay_out_with(text, 4, DOT_WGMMA, 3);
+  assert_non_null(k.f);
+  for (int i = 0; i < 2; i++) {
+    const Op *access = i ? find_op(k.f, OP_STORE, 0) : find_op(k.f, OP_LOAD, 1);
+    int dim;
+    assert_int_equal(access_vector(access->in[0], op_mask(access), access->in[0]->layout, 16, &dim), 8);
+  }
+  kit_free(&k);
+}
+
 /* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 /* The table of access.c. */
@@ -629,6 +669,7 @@ int main(void) {
       cmocka_unit_test(sums_are_stored_where_they_are),
       cmocka_unit_test(products_convert_nothing),
       cmocka_unit_test(results_leave_by_squares),
+      cmocka_unit_test(masked_addends_are_loaded_wide),
       cmocka_unit_test(sectors_are_counted),
       cmocka_unit_test(widths_follow_axis_info),
       cmocka_unit_test(swizzled_runs_are_not_wide),
