@@ -205,34 +205,37 @@ LaneValue *lower_tf32(Lower *l, LaneValue *word) {
   return lane_2(&l->b, LANE_MUL, LK_F32, word, lane_f32(&l->b, 1 + 0x1p-10f / 3));
 }
 
+/* The bits of a number that its first piece has. An infinity's first piece is 2 with its sign, and so the rest of it is
+ * itself: the last piece is infinite, which meets the other's first alone. That is nothing only where the other is. */
+static LaneValue *bits_of_piece(Lower *l, LaneValue *size, uint32_t bits) {
+  LaneBuilder *b = &l->b;
+  LaneValue *infinite = lane_setp(b, CMP_EQ, LK_F32, size, lane_f32(b, INFINITY));
+  return lane_select(b, infinite, lane_const(b, LT_B32, 0xc0000000), lane_const(b, LT_B32, bits));
+}
+
+/* A word's two pieces, the first one rounded. What rounding makes infinite is 2 and the rest, too. */
+static void halves(Lower *l, LaneValue *word, LaneValue **out, int apart) {
+  LaneBuilder *b = &l->b;
+  LaneValue *first = lower_tf32(l, word);
+  LaneValue *bits = bits_of_piece(l, lane_1(b, LANE_ABS, LK_F32, first), 0xffffe000);
+  out[0] = lane_2(b, LANE_AND, LK_B32, first, bits);
+  out[apart] = lane_2(b, LANE_SUB, LK_F32, word, out[0]);
+}
+
 static LaneValue *greatest(Lower *l, LaneValue **of, int n) {
   LaneBuilder *b = &l->b;
   if (n == 1) return lane_1(b, LANE_ABS, LK_F32, of[0]);
   return lane_2(b, LANE_MAX, LK_F32, greatest(l, of, n / 2), greatest(l, of + n / 2, n - n / 2));
 }
 
-/* The bits of a number that its first piece has. An infinity's first piece is 2 with its sign, and so the rest of it is
- * itself: the last piece is infinite, which meets the other's first alone. That is nothing only where the other is. So
- * are the other numbers of its line at hand cut, too: they lose bits, in sums that are infinite; and, in tf32, beside
- * numbers of 2^128 but for 2^-11, which rounding would make infinite. */
+/* The same of a line's words in bf16, asked of all of them at once: those beside an infinity are cut as it is, and lose
+ * bits in sums that are infinite. (In tf32, where a tile has half as many, that leaves ptxas too few registers.) */
 static LaneValue *line_bits(Lower *l, const Dot *d, Squares *q, int square, int part, int k) {
   const Mma *m = d->own;
-  bool tf32 = d->pieces == PRECISION_TF32X3;
-  if (q->line_bits[square]) return q->line_bits[square];
-  LaneBuilder *b = &l->b;
-  LaneValue *of[4];
+  LaneValue *of[4], **bits = &q->line_bits[square];
+  if (*bits) return *bits;
   for (int which = 0; which < m->squares; which++) of[which] = word(l, d, q, square, which, part, k);
-  LaneValue *most = lane_f32(b, tf32 ? 0x1.ffcp127f : INFINITY);
-  return q->line_bits[square] =
-             lane_select(b, lane_setp(b, CMP_GE, LK_F32, greatest(l, of, m->squares), most),
-                         lane_const(b, LT_B32, 0xc0000000), lane_const(b, LT_B32, tf32 ? 0xffffe000 : 0xffff0000));
-}
-
-/* A word's two pieces, the first one rounded. */
-static void halves(Lower *l, LaneValue *word, LaneValue *bits, LaneValue **out, int apart) {
-  LaneBuilder *b = &l->b;
-  out[0] = lane_2(b, LANE_AND, LK_B32, lower_tf32(l, word), bits);
-  out[apart] = lane_2(b, LANE_SUB, LK_F32, word, out[0]);
+  return *bits = bits_of_piece(l, greatest(l, of, m->squares), 0xffff0000);
 }
 
 /* Fills the pieces of one half of a tile's k's. */
@@ -241,12 +244,12 @@ static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int pa
   LaneBuilder *b = &l->b;
   LaneValue *of[2] = {NULL, NULL}, *bits = NULL, *head[2], **out = &q->piece[square | half << q->bits];
   int n = m->squares / 2;
-  if (m->pieces > 1) bits = line_bits(l, d, q, square, part, k);
   for (int i = 0; i < n; i++) of[i] = word(l, d, q, square, half * n + i, part, k);
   if (d->pieces == PRECISION_TF32X3) {
-    halves(l, of[0], bits, out, 2 << q->bits);
+    halves(l, of[0], out, 2 << q->bits);
     return;
   }
+  if (m->pieces > 1) bits = line_bits(l, d, q, square, part, k);
   for (int p = 0; p < m->pieces - 1; p++) {
     for (int i = 0; i < n; i++) {
       head[i] = lane_2(b, LANE_AND, LK_B32, of[i], bits);
