@@ -12,7 +12,7 @@
  * and M < 2^N. Where x is known not to be negative, the product is unsigned and nothing is added.
  *
  * 64 bits of which 32 say it all (program ids, arguments of the kernel that are int32) are divided in 32: a division of
- * 64 bits is a function of some 70 instructions.
+ * 64 bits is a function of some 70 instructions, and where one is called ptxas lets no products of warpgroups overlap.
  *
  * f32's `/` is div.full (2 ulp), as in Triton; rounding=1 is IEEE's.
  */
@@ -141,32 +141,44 @@ static LaneValue *half_of(Lower *l, LaneValue *v, bool *positive) {
   return *positive ? lane_cvt(&l->b, LK_S64, LK_S32, ROUND_DEFAULT, v) : NULL;
 }
 
-/* Makes 32 bits of x and y where the quotient and the remainder are the same in them: that is not so of -2^31 / -1. */
-static bool take_halves(Lower *l, const Op *op, LaneKind k, LaneValue **x, LaneValue **y) {
+/* Makes 32 bits of x and y where the remainder is the same in them, and the quotient but for -2^31 / -1, which
+ * *overflows says may come: then y, where it is -1, is 1. */
+static bool take_halves(Lower *l, const Op *op, LaneKind k, LaneValue **x, LaneValue **y, LaneValue **overflows) {
+  LaneBuilder *b = &l->b;
   bool positive[2];
   if (lane_kind_info[k].bits < 64) return false;
   LaneValue *half[] = {half_of(l, *x, &positive[0]), half_of(l, *y, &positive[1])};
   bool is_signed = dtype_is_signed(op->out[0]->type->dtype);
   if (!half[0] || !half[1]) return false;
-  if (is_signed ? !positive[0] && !positive[1] : !positive[0] || !positive[1]) return false;
+  if (!is_signed && (!positive[0] || !positive[1])) return false;
   *x = half[0], *y = half[1];
+  *overflows = NULL;
+  if (positive[0] || positive[1]) return true;
+  *overflows = lane_setp(b, CMP_EQ, LK_S32, *y, constant_of(l, LK_S32, UINT64_MAX));
+  *y = lane_select(b, *overflows, constant_of(l, LK_S32, 1), *y);
   return true;
 }
 
 static LaneValue *extended(Lower *l, LaneValue *v) { return lane_cvt(&l->b, LK_S32, LK_S64, ROUND_DEFAULT, v); }
 
 LaneValue *lower_divide(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y) {
-  if (take_halves(l, op, k, &x, &y)) return extended(l, quotient(l, op, LK_S32, x, safe_divisor(l, LK_S32, y)));
+  LaneValue *overflows;
+  if (take_halves(l, op, k, &x, &y, &overflows)) {
+    LaneValue *q = extended(l, quotient(l, op, LK_S32, x, safe_divisor(l, LK_S32, y)));
+    if (!overflows) return q;
+    LaneValue *minus = lane_2(&l->b, LANE_SUB, LK_S64, constant_of(l, LK_S64, 0), extended(l, x));
+    return lane_select(&l->b, overflows, minus, q);
+  }
   LaneValue *q = quotient(l, op, k, x, safe_divisor(l, k, y));
   return lane_extend(&l->b, lane_kind_of(op->out[0]->type), q); /* -128 / -1 */
 }
 
 LaneValue *lower_remainder(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y) {
   LaneBuilder *b = &l->b;
-  LaneValue *rest;
+  LaneValue *rest, *overflows;
   uint64_t d;
   bool positive = known_non_negative(op->in[0]) || !dtype_is_signed(op->out[0]->type->dtype);
-  bool halves = take_halves(l, op, k, &x, &y);
+  bool halves = take_halves(l, op, k, &x, &y, &overflows);
   if (halves) k = LK_S32;
   y = safe_divisor(l, k, y);
   if (positive && lane_is_const(y, &d) &&
