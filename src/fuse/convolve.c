@@ -19,7 +19,7 @@ static const double library_gain = 0.95, layout_gain = 0.97;
 /* And on a CPU as exact: of f32, what it may differ from ours by, over the largest value. Ours adds up a block of terms
  * at a time, and is 2e-7 to 4e-7 off; a library that adds up all of them in one chain, 1e-6 and more. Of many terms a
  * sum has an error that grows as their root. */
-static const double most_apart = 6e-7, apart_of_root = 1.5e-8;
+static const double most_apart = 6e-7, apart_of_root = 3e-8;
 
 /* Who computes a convolution. */
 typedef struct Way {
