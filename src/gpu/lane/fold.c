@@ -402,15 +402,14 @@ static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneV
   }
 }
 
-/* A choice between what a choice inside is made from is one choice: predicates combine for all words of a value. */
+/* Of what a scan takes only where there is something before: x is chosen from y and another, and is one choice then, by
+ * a predicate that serves all words of a value. */
 static LaneValue *fold_select_of_select(LaneBuilder *b, LaneValue *cond, LaneValue *x, LaneValue *y) {
-  bool first = is_def(x, LANE_SELECT);
-  if (!first && !is_def(y, LANE_SELECT)) return NULL;
-  LaneValue *const *in = (first ? x : y)->def->in, *other = first ? y : x, *q = in[0];
-  if (other != in[1] && other != in[2]) return NULL;
-  LaneValue *inside = first ? cond : lane_1(b, LANE_NOT, LK_PRED, cond);
-  if (other == in[2]) return lane_select(b, lane_2(b, LANE_AND, LK_PRED, inside, q), in[1], in[2]);
-  return lane_select(b, lane_2(b, LANE_AND, LK_PRED, inside, lane_1(b, LANE_NOT, LK_PRED, q)), in[2], in[1]);
+  if (!is_def(x, LANE_SELECT)) return NULL;
+  LaneValue *const *in = x->def->in, *q = in[0];
+  if (y == in[2]) return lane_select(b, lane_2(b, LANE_AND, LK_PRED, cond, q), in[1], y);
+  if (y == in[1]) return lane_select(b, lane_2(b, LANE_AND, LK_PRED, cond, lane_1(b, LANE_NOT, LK_PRED, q)), in[2], y);
+  return NULL;
 }
 
 static LaneValue *fold_select(LaneBuilder *b, const LaneOp *p, LaneValue *const *in) {

@@ -244,10 +244,6 @@ static void folds_predicates(void **state) {
   LaneValue *inner = lane_select(b, q, k->x, k->y), *not_q = lane_1(b, LANE_NOT, LK_PRED, q); /* one choice of two */
   assert_ptr_equal(lane_select(b, p, inner, k->y), lane_select(b, both, k->x, k->y));
   assert_ptr_equal(lane_select(b, p, inner, k->x), lane_select(b, lane_2(b, LANE_AND, LK_PRED, p, not_q), k->y, k->x));
-  LaneValue *not_p = lane_1(b, LANE_NOT, LK_PRED, p);
-  assert_ptr_equal(lane_select(b, p, k->y, inner), lane_select(b, lane_2(b, LANE_AND, LK_PRED, not_p, q), k->x, k->y));
-  assert_ptr_equal(lane_select(b, p, k->x, inner),
-                   lane_select(b, lane_2(b, LANE_AND, LK_PRED, not_p, not_q), k->y, k->x));
   LaneValue *bit = lane_select(b, p, i32(k, 1), i32(k, 0));
   assert_ptr_equal(lane_setp(b, CMP_NE, LK_S32, bit, i32(k, 0)), p);
   lane_verify(k->f, NULL);
