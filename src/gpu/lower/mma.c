@@ -223,6 +223,7 @@ static void halves(Lower *l, LaneValue *word, LaneValue **out, int apart) {
 }
 
 static LaneValue *greatest(Lower *l, LaneValue **of, int n) {
+  stack_guard();
   LaneBuilder *b = &l->b;
   if (n == 1) return lane_1(b, LANE_ABS, LK_F32, of[0]);
   return lane_2(b, LANE_MAX, LK_F32, greatest(l, of, n / 2), greatest(l, of + n / 2, n - n / 2));
