@@ -257,11 +257,31 @@ static bool add_address(Call *c, const ParamInfo *p, PyObject *o, PyObject *addr
   return add_pointer(c, p, at, t, out);
 }
 
+/* What an array's own library says of it (sparse, quantized, complex) is raised with the argument's name. */
+static bool refused(const ParamInfo *p) {
+  PyObject *type, *value, *trace, *said;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (type != PyExc_TypeError && type != PyExc_RuntimeError && type != PyExc_BufferError) {
+    PyErr_Restore(type, value, trace);
+    return false;
+  }
+  PyErr_Format(type, "array argument '%U': %S", p->name, value);
+  Py_DECREF(type);
+  if (trace) PyException_SetTraceback(value, trace);
+  Py_XDECREF(trace);
+  PyErr_Fetch(&type, &said, &trace);
+  PyErr_NormalizeException(&type, &said, &trace);
+  PyException_SetCause(said, value); /* which is its own now */
+  PyErr_Restore(type, said, trace);
+  return false;
+}
+
 static bool add_data_ptr(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
   nereid_dtype t;
-  if (!dtype_attribute(o, &t)) return false;
+  if (!dtype_attribute(o, &t)) return refused(p);
   PyObject *address = PyObject_CallMethodObjArgs(o, str_data_ptr, NULL);
-  bool good = address && add_address(c, p, o, address, t, out);
+  bool good = address ? add_address(c, p, o, address, t, out) : refused(p);
   Py_XDECREF(address);
   return good;
 }
@@ -303,7 +323,7 @@ static bool add_torch(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out)
   bool good = dtype && dtype_of(dtype, &t);
   Py_XDECREF(dtype);
   PyObject *address = good ? data_ptr_of(o) : NULL;
-  good = address && add_address(c, p, o, address, t, out) && place(c, p, where, out);
+  good = address ? add_address(c, p, o, address, t, out) && place(c, p, where, out) : refused(p);
   Py_XDECREF(address);
   return good;
 }
@@ -457,7 +477,7 @@ static bool dlpack_dtype(const DLTensor *t, nereid_dtype *out) {
 
 static bool add_dlpack(Call *c, const ParamInfo *p, PyObject *o, nereid_arg *out) {
   PyObject *capsule = PyObject_CallMethod(o, "__dlpack__", NULL);
-  if (!capsule) return false;
+  if (!capsule) return refused(p);
   const DLTensor *t = PyCapsule_GetPointer(capsule, "dltensor");
   bool good = t && own(c, capsule); /* gives the tensor back as it goes, since its name is still "dltensor" */
   if (!t) Py_DECREF(capsule);

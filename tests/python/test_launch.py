@@ -459,6 +459,32 @@ class BadInput(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "too many tuples"):
             fill[(1,)](out, nested)
 
+    def test_what_an_array_says_of_itself(self):
+        class Sparse:
+            dtype, shape = tl.float32, (64,)
+
+            def data_ptr(self):
+                raise RuntimeError("no storage")
+
+        class Complex(Sparse):
+            dtype = "complex64"
+
+        class Locked:
+            def __dlpack__(self):
+                raise BufferError("not exported")
+
+        class Interrupted(Sparse):
+            def data_ptr(self):
+                raise KeyboardInterrupt
+
+        for what, error, text in ((Sparse(), RuntimeError, "no storage"), (Locked(), BufferError, "not exported"),
+                                  (Complex(), TypeError, "kernels have no type 'complex64'")):
+            with self.assertRaisesRegex(error, f"array argument 'out_ptr': {text}") as caught:
+                fill[(1,)](what, 1.0)
+            self.assertEqual(str(caught.exception.__cause__), text)
+        with self.assertRaises(KeyboardInterrupt):
+            fill[(1,)](Interrupted(), 1.0)
+
     def test_no_source(self):
         names = {"tl": tl, "triton": triton}
         with self.assertRaisesRegex(ValueError, "should be defined in a Python file"):
