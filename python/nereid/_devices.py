@@ -6,8 +6,10 @@ device for arrays of the host: "cpu:2", "interp", "sim"; TRITON_INTERPRET=1 mean
 """
 import atexit
 import contextlib
+import operator
 import os
 import sys
+import threading
 
 from . import _forks, _native
 from ._native import Device
@@ -16,7 +18,7 @@ _lock = _forks.lock()
 _opened = {}
 _cuda_process = None  # that opened CUDA
 _default = None
-_stream = 0
+_chosen = threading.local()  # .stream: what `with stream()` of this thread says
 _torch_seen = _dynamo_seen = False
 recorder = None  # nereid.record's
 
@@ -100,20 +102,26 @@ def current_cuda():
 
 
 def _current_stream(index):
-    return _stream
+    return getattr(_chosen, "stream", 0)
 
 
 @contextlib.contextmanager
 def stream(handle):
-    """Launches within go into this CUDA stream (an integer, or what has .cuda_stream or .ptr). With PyTorch loaded,
-    use torch.cuda.stream() instead: its current stream is taken."""
-    global _stream
-    before = _stream
-    _stream = int(getattr(handle, "cuda_stream", getattr(handle, "ptr", handle)))
+    """Launches of this thread within go into this CUDA stream (an integer, or what has .cuda_stream or .ptr). With
+    PyTorch loaded, use torch.cuda.stream() instead: its current stream is taken."""
+    number = getattr(handle, "cuda_stream", getattr(handle, "ptr", handle))
+    try:
+        number = operator.index(number)
+    except TypeError:
+        raise TypeError(f"a stream is an integer, or has .cuda_stream or .ptr, unlike {handle!r}") from None
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{number} is no handle of a stream")
+    before = _current_stream(0)
+    _chosen.stream = number
     try:
         yield
     finally:
-        _stream = before
+        _chosen.stream = before
 
 
 def current_stream(index):
@@ -125,7 +133,7 @@ def _stream_of(index):
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return torch._C._cuda_getCurrentRawStream(index)
-    return _stream
+    return _current_stream(index)
 
 
 def synchronize():

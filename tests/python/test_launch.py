@@ -485,6 +485,29 @@ class BadInput(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             fill[(1,)](Interrupted(), 1.0)
 
+    def test_streams_are_a_threads_own(self):
+        from nereid import _devices
+        inside, seen, done = threading.Event(), [], threading.Event()
+
+        def work():
+            with nereid.stream(7):
+                inside.set()
+                done.wait()
+                seen.append(_devices._current_stream(0))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        inside.wait()
+        self.assertEqual(_devices._current_stream(0), 0)
+        with nereid.stream(5):
+            done.set()
+            thread.join()
+            self.assertEqual((_devices._current_stream(0), seen), (5, [7]))
+        self.assertEqual(_devices._current_stream(0), 0)
+        for handle, error in (("x", TypeError), (None, TypeError), (1.5, TypeError), (-1, ValueError), (2**64, ValueError)):
+            with self.assertRaises(error), nereid.stream(handle):
+                pass
+
     def test_no_source(self):
         names = {"tl": tl, "triton": triton}
         with self.assertRaisesRegex(ValueError, "should be defined in a Python file"):
