@@ -576,6 +576,28 @@ class Processes(unittest.TestCase):
         """)
         self.assertEqual(status, 0, said)
 
+    def test_source_that_changes_before_it_is_read(self):
+        """Where another function stands by then, or never stood the text of this one."""
+        status, said = run("""
+            import os, sys
+            import nereid.triton as triton
+            sys.path.insert(0, os.path.dirname(__file__))
+            path = os.path.join(os.path.dirname(__file__), "moving.py")
+            with open(path, "w") as f: f.write("def plain(out_ptr):\\n    pass\\n")
+            import moving
+            with open(path, "w") as f: f.write("def other(out_ptr, more):\\n    pass\\n")
+            names = {}
+            exec(compile("def unread(out_ptr):\\n    pass\\n", path, "exec"), names)
+            for function in moving.plain, names["unread"]:
+                try:
+                    triton.jit(function)
+                except ValueError as e:
+                    assert f"source of {function.__name__} is not to be had" in str(e) and "stands other" in str(e), e
+                else:
+                    raise AssertionError("another function's text was taken")
+        """)
+        self.assertEqual(status, 0, said)
+
     def test_printing(self):
         program = """
             import array

@@ -212,9 +212,13 @@ class JITCallable:
         self._hashed_by = None
         self._hash_lock = _forks.lock(threading.RLock)
         text = textwrap.dedent("".join(self.raw_src))
-        found = re.search(r"^(async\s+)?def\s+\w+\s*\(", text, re.MULTILINE)
+        found = re.search(r"^(async\s+)?def\s+(\w+)\s*\(", text, re.MULTILINE)
         if found is None:
             raise ValueError(f"@jit functions are made of a def, not of {getattr(fn, '__qualname__', fn)}")
+        code, name = inspect.unwrap(fn).__code__, found.group(2)
+        if code.co_name != name and name.isascii():  # others are normalized; the file was edited, or exec named it
+            raise ValueError(f"the source of {fn.__qualname__} is not to be had: at line {self.starting_line_number} of "
+                             f"{code.co_filename} stands {name}; when a file has changed, load it again before @jit")
         self._def_line = text[:found.start()].count("\n")  # decorators stand before it
         self._src = text[found.start():]
         self._src_given = True  # as it stands in the file
