@@ -473,6 +473,32 @@ class Profiles(unittest.TestCase):
                 viewer.parse([], os.path.join(folder, "none.hatchet"))
         self.assertFalse(triton.knobs.runtime.launch_enter_hook.calls)
 
+    def test_sessions_of_proton_that_go_wrong(self):
+        import shutil
+        import warnings
+
+        import nereid.triton.profiler as proton
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            name = os.path.join(folder, "profile")
+            for options in ({"backend": "roctracer"}, {"context": "stack"}, {"data": "list"}):
+                with self.assertRaisesRegex(ValueError, f"{next(iter(options))} is one of"):
+                    proton.start(name, **options)
+            self.assertFalse([w for w in warned if "with the defaults" in str(w.message)])
+            session = proton.start(name, context="python")
+            self.assertTrue([w for w in warned if "with the defaults" in str(w.message)])
+            self.assertEqual(proton.start(name), session)
+            os.mkdir(os.path.join(folder, "gone"))
+            proton.start(os.path.join(folder, "gone", "profile"), hook="triton")
+            third = proton.start(os.path.join(folder, "third"))
+            shutil.rmtree(os.path.join(folder, "gone"))
+            with self.assertRaises(OSError):
+                proton.finalize()
+            proton.finalize()  # nothing is left
+            proton.finalize(third)
+            self.assertTrue(os.path.exists(name + ".hatchet") and os.path.exists(os.path.join(folder, "third.hatchet")))
+        self.assertFalse(triton.knobs.runtime.launch_enter_hook.calls)
+
 
 class Processes(unittest.TestCase):
     KERNEL = """

@@ -11,6 +11,7 @@ from . import language
 
 DEFAULT_PROFILE_NAME = os.path.join(os.path.expanduser("~"), "proton")
 _sessions = {}  # number -> _Session
+_CHOICES = {"context": ("shadow", "python"), "data": ("tree", "trace"), "backend": (None, "cupti", "instrumentation")}
 
 
 class _Session:
@@ -27,10 +28,10 @@ class _Session:
             knobs.runtime.launch_exit_hook.add(_exit_launch)
 
     def finish(self):
-        self.native.stop()
         if not any(s.hook for s in _sessions.values() if s is not self):
             knobs.runtime.launch_enter_hook.remove(_enter_launch)
             knobs.runtime.launch_exit_hook.remove(_exit_launch)
+        self.native.stop()
         if self.data == "trace":
             _native.prof_view(self.trace, "chrome", f"{self.name}.chrome_trace")
         else:
@@ -51,9 +52,20 @@ def _exit_launch(metadata):
 
 def start(name=None, *, context="shadow", data="tree", backend=None, mode=None, hook=None):
     """Begins a session and returns its number. data: "tree" (NAME.hatchet) or "trace" (NAME.chrome_trace). hook
-    "triton" (or "launch"): what a kernel's launch_metadata says of each launch becomes metrics."""
+    "triton" (or "launch"): what a kernel's launch_metadata says of each launch becomes metrics. A name that has a
+    session already means that one, which goes on."""
     if knobs.proton.disable:
         return None
+    for option, value in (("context", context), ("data", data), ("backend", backend)):
+        if value not in _CHOICES[option]:
+            raise ValueError(f"{option}={value!r} is not there: {option} is one of {_CHOICES[option]}")
+    if context == "python" or backend == "instrumentation" or mode:
+        warnings.warn(f"nereid: sessions with context={context!r}, backend={backend!r}, mode={mode!r} record scopes and "
+                      "kernels as those with the defaults do", stacklevel=2)
+    for number, known in _sessions.items():
+        if known.name == (name or DEFAULT_PROFILE_NAME):
+            activate(number)
+            return number
     number = max(_sessions, default=-1) + 1
     _sessions[number] = _Session(name or DEFAULT_PROFILE_NAME, data, hook in ("triton", "launch"))
     return number
@@ -78,13 +90,15 @@ def deactivate(session=None):
 
 
 def finalize(session=None, output_format=""):
-    """Ends sessions and writes their files."""
-    for s in _chosen(session):
-        s.finish()
-    if session is None:
-        _sessions.clear()
-    else:
-        _sessions.pop(session, None)
+    """Ends sessions and writes their files; the first error is raised when all have ended."""
+    errors = []
+    for number in list(_sessions) if session is None else [session] if session in _sessions else []:
+        try:
+            _sessions.pop(number).finish()
+        except Exception as e:
+            errors.append(e)
+    if errors:
+        raise errors[0]
 
 
 def enter_scope(name, *, metrics=None):
