@@ -153,7 +153,8 @@ static bool make_names(void) {
 /* Once in each interpreter that imports it. */
 static int execute(PyObject *m) {
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
-    PyErr_SetString(PyExc_ImportError, "Nereid runs in the main interpreter alone, not in sub-interpreters");
+    PyErr_SetString(PyExc_ImportError, "Nereid runs in the main interpreter alone, not in sub-interpreters: "
+                                       "take a thread, or a process of its own (multiprocessing)");
     return -1;
   }
   return make_names() && function_types_create(m) && launcher_type_create(m) && fusion_type_create(m) &&

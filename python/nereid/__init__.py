@@ -15,7 +15,13 @@ if sys.implementation.name != "cpython":
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError("Nereid does not run in free-threaded builds of CPython yet: use one with the GIL")
 
-from . import _native
+try:
+    from . import _native
+except ImportError as error:
+    if "subinterpreters" not in str(error):  # what CPython says from 3.12 on
+        raise
+    raise ImportError("Nereid runs in the main interpreter alone, not in sub-interpreters: take a thread, or a process "
+                      "of its own (multiprocessing)") from error
 from ._devices import Device, default_device, device, set_default_device, stream, synchronize
 from ._errors import KernelFault, NereidError, OverLimit
 

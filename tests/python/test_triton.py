@@ -1175,7 +1175,7 @@ class Processes(unittest.TestCase):
                 error = interpreters.run_string(made, "import nereid")
             except Exception as e:
                 error = e
-            assert "interpreter" in str(error), error
+            assert "not in sub-interpreters: take" in str(error), error
         """)
         self.assertEqual(status, 0, said)
 
