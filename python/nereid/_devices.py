@@ -20,6 +20,7 @@ _cuda_process = None  # that opened CUDA
 _default = None
 _chosen = threading.local()  # .stream: what `with stream()` of this thread says
 _torch_seen = _dynamo_seen = False
+_torch_stream = None  # PyTorch's (current stream of a device, current device), once it is there with CUDA
 recorder = None  # nereid.record's
 
 
@@ -108,7 +109,7 @@ def _current_stream(index):
 @contextlib.contextmanager
 def stream(handle):
     """Launches of this thread within go into this CUDA stream (an integer, or what has .cuda_stream or .ptr). With
-    PyTorch loaded, use torch.cuda.stream() instead: its current stream is taken."""
+    PyTorch loaded it is PyTorch's current stream meanwhile."""
     number = getattr(handle, "cuda_stream", getattr(handle, "ptr", handle))
     try:
         number = operator.index(number)
@@ -116,6 +117,12 @@ def stream(handle):
         raise TypeError(f"a stream is an integer, or has .cuda_stream or .ptr, unlike {handle!r}") from None
     if not 0 <= number < 1 << 64:
         raise ValueError(f"{number} is no handle of a stream")
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        known = torch.cuda.ExternalStream(number) if number else torch.cuda.default_stream()
+        with torch.cuda.stream(known):
+            yield
+        return
     before = _current_stream(0)
     _chosen.stream = number
     try:
@@ -126,6 +133,14 @@ def stream(handle):
 
 def current_stream(index):
     return _stream_of(index)
+
+
+def is_current_stream(handle):
+    """As a launch asks, that is in less than a microsecond."""
+    if _torch_stream is None:
+        return handle == _current_stream(0)
+    of_device, device_now = _torch_stream
+    return handle == of_device(device_now())
 
 
 def _stream_of(index):
@@ -162,7 +177,7 @@ def _see_dynamo():
 
 def see_torch():
     """Tells the extension of PyTorch, once it is loaded, and Dynamo of us."""
-    global _torch_seen
+    global _torch_seen, _torch_stream
     _see_dynamo()
     torch = None if _torch_seen else sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn") or not hasattr(torch.nn, "Parameter"):
@@ -176,6 +191,7 @@ def see_torch():
     if torch.cuda.is_available():
         _native.configure("cuda_index", torch._C._cuda_getDevice)
         _native.configure("cuda_stream", torch._C._cuda_getCurrentRawStream)
+        _torch_stream = torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
 
 
 def _extent(o):

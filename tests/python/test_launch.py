@@ -1,6 +1,7 @@
 """Launches: arguments, grids, defaults, options, what they return."""
 import array
 import collections
+import contextlib
 import copy
 import ctypes
 import functools
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import types
 import unittest
+import unittest.mock
 import weakref
 
 import nereid
@@ -507,6 +509,35 @@ class BadInput(unittest.TestCase):
         for handle, error in (("x", TypeError), (None, TypeError), (1.5, TypeError), (-1, ValueError), (2**64, ValueError)):
             with self.assertRaises(error), nereid.stream(handle):
                 pass
+
+    def test_streams_of_pytorch(self):
+        """A stream that is given is PyTorch's meanwhile, and one that a compiled kernel is given is taken."""
+        entered = []
+
+        @contextlib.contextmanager
+        def torch_stream(s):
+            entered.append(s)
+            yield
+            entered.append("left")
+
+        cuda = types.SimpleNamespace(is_available=lambda: True, stream=torch_stream, current_device=lambda: 0,
+                                     ExternalStream=lambda number: number, default_stream=lambda: "default")
+        with unittest.mock.patch.dict(sys.modules, {"torch": types.SimpleNamespace(cuda=cuda)}):
+            for handle in 0, 9, types.SimpleNamespace(cuda_stream=8):
+                with nereid.stream(handle):
+                    pass
+        self.assertEqual(entered, ["default", "left", 9, "left", 8, "left"])
+        out, taken = zeros(64), []
+        nereid.set_default_device("sim")  # whose target is a GPU
+        try:
+            kernel = fill[(1,)](out, 1.0)
+            with unittest.mock.patch("nereid._devices.stream", lambda s: taken.append(s) or contextlib.nullcontext()):
+                for given in 5, 0, None:
+                    kernel[(1, 1, 1)](out, 2.0, 64, stream=given)
+                    kernel.run(1, 1, 1, given, kernel.function, None, None, None, None, out, 3.0, 64)
+        finally:
+            nereid.set_default_device("cpu")
+        self.assertEqual((taken, out[63]), ([5, 5], 3))
 
     def test_no_source(self):
         names = {"tl": tl, "triton": triton}

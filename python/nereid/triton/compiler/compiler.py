@@ -223,11 +223,14 @@ class CompiledKernel:
     def run(self):
         """run(grid x, y, z, stream, function, packed metadata, launch metadata, enter hook, exit hook, *args)"""
         def runner(x, y, z, stream, function, packed, metadata, enter, leave, *args):
-            return self._launch((x, y, z), args)
+            return self._launch((x, y, z), stream, args)
         return runner
 
-    def _launch(self, grid, args):
+    def _launch(self, grid, stream, args):
         fn = self.src.fn
+        if stream is not None and self._target.backend == "cuda" and not _devices.is_current_stream(stream):
+            with _devices.stream(stream):
+                return self._launch(grid, None, args)
         if len(args) != len(fn.params):  # constexprs may be left out
             given = iter(args)
             args = [v if t == "constexpr" else next(given)
@@ -237,7 +240,7 @@ class CompiledKernel:
 
     def __getitem__(self, grid):
         def runner(*args, stream=None):
-            return self._launch(grid, args)
+            return self._launch(grid, stream, args)
         return runner
 
 
