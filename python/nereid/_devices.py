@@ -106,6 +106,15 @@ def _current_stream(index):
     return getattr(_chosen, "stream", 0)
 
 
+def _cuda_index():
+    """The current GPU, for the extension until PyTorch is loaded, which is seen here: warm launches ask nothing else."""
+    if not _torch_seen and "torch" in sys.modules:
+        see_torch()
+        if _torch_stream is not None:
+            return _torch_stream[1]()
+    return 0
+
+
 @contextlib.contextmanager
 def stream(handle):
     """Launches of this thread within go into this CUDA stream (an integer, or what has .cuda_stream or .ptr). With
@@ -246,6 +255,7 @@ def _print(line):
 
 _native.configure("dtype", _dtype)
 _native.configure("device", _find)
+_native.configure("cuda_index", _cuda_index)
 _native.configure("cuda_stream", _current_stream)
 _native.configure("print", _print)
 _native.configure("memory", _memory)

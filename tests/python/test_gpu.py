@@ -97,6 +97,35 @@ class FakeGPU(unittest.TestCase):
                 says(TypeError, "'out_ptr' has no address, read-only flag and element type", fill[(1,)], array, 1.0)
         """)
 
+    def test_pytorch_that_is_loaded_later(self):
+        """Warm launches from then on go into its current stream, too."""
+        self.run_in_file("""
+            import types
+
+            class Base:
+                is_cuda, dtype = property(lambda self: True), property(lambda self: "float32")
+                def data_ptr(self): return 0x10000
+
+            class Tensor(Base):
+                device, shape, is_cpu = types.SimpleNamespace(type="cuda"), (64,), False
+
+            def stream_of(device):
+                asked.append(device)
+                return 0
+
+            asked, torch = [], types.ModuleType("torch")
+            torch.Tensor, torch.nn = Tensor, types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
+            torch.cuda = types.SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True)
+            torch._C = types.SimpleNamespace(TensorBase=Base, _cuda_getDevice=lambda: 0,
+                                             _cuda_getCurrentRawStream=stream_of)
+            for _ in range(2):
+                fill[(1,)](on_gpu, 1.0)
+            sys.modules["torch"] = torch
+            for array in Tensor(), on_gpu, Tensor():
+                fill[(1,)](array, 1.0)
+            assert asked == [0, 0, 0], asked
+            """)
+
     def test_fork(self):
         self.run_in_file("""
             fill[(1,)](on_gpu, 1.0)
