@@ -748,6 +748,17 @@ class BadInput(unittest.TestCase):
         before = failures(50)
         self.assertLess(failures(500) - before, 500)
 
+    def test_failing_compilations_with_lists_leave_nothing(self):
+        for value in [1, 2.5, ["a", None]], [tl.float32, True]:
+            for _ in range(5):
+                with self.assertRaises(triton.CompilationError):
+                    fill[(1,)](zeros(64), list(value))
+        self.assertLessEqual(len(fill._constants), 5)
+        for value in [1], [True], [1.0], [0.0], [-0.0], (1,):  # equal, and not the same
+            self.assertNotIn(fill._constexpr_text([*value, 2]), [fill._constexpr_text((*value, 2)),
+                                                                 fill._constexpr_text([*value, 3])])
+        self.assertEqual(len({fill._constexpr_text([v]) for v in (1, True, 1.0, 0.0, -0.0)}), 5)
+
 
 class Arrays(unittest.TestCase):
     def test_ctypes(self):

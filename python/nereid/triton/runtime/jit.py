@@ -192,6 +192,15 @@ def reinterpret(tensor, dtype):
 
 # ---- functions that kernels call ------------------------------------------------------------------------------------
 
+def _equal_items(a, b):
+    """Whether two lists or tuples, which are made anew for each compilation, hold the same numbers, strings, objects."""
+    if type(a) is not type(b) or type(a) not in (list, tuple) or len(a) != len(b):
+        return False
+    plain = bool, int, float, str
+    return all(type(x) is type(y) and repr(x) == repr(y) if type(x) in plain else
+               (x is y and not isinstance(x, JITCallable)) or _equal_items(x, y) for x, y in zip(a, b))
+
+
 def get_full_name(fn):
     return f"{fn.__module__}.{fn.__qualname__}"
 
@@ -420,7 +429,7 @@ class JITFunction(_native.Launcher, JITCallable, KernelInterface):
             return repr(value) if value - value == 0 else f"float('{value}')"
         key = value.cache_key if isinstance(value, JITCallable) else None  # its text may be set
         for name, known in self._constants.items():
-            if known[0] is value and known[1] == key:
+            if known[1] == key and (known[0] is value or _equal_items(known[0], value)):
                 return name
         name = f"_constexpr_{len(self._constants)}"
         self._constants[name] = value, key
