@@ -67,21 +67,20 @@ typedef struct Step {
   int64_t bytes;
 } Step; /* bytes 0, not far: the same address */
 
-/* The dim whose stride is taken for a small one, since no dim has runs and none of the others can be nearer; -1: none.
+/* Whether dim d goes by a stride that is taken for a small one: no dim has runs, and no later one goes by a stride.
  * Where it is not small, threads side by side cost no more than what else there is. */
-static int dim_of_stride(const Value *ptr) {
-  int last = -1;
-  for (int d = 0; ptr->axis && d < ptr->type->rank; d++) {
-    int mostly = ptr->axis->mostly[d];
-    if (ptr->axis->contiguous[d] > 1 || mostly == MOSTLY_NEXT || mostly == MOSTLY_NEAR) return -1;
-    if (mostly == MOSTLY_STRIDE && ptr->type->shape[d] > 1) last = d;
+static bool goes_by_small_stride(const Value *ptr, int d) {
+  const AxisInfo *axis = ptr->axis;
+  if (axis->mostly[d] != MOSTLY_STRIDE) return false;
+  for (int i = 0; i < ptr->type->rank; i++) {
+    bool runs = axis->contiguous[i] > 1 || axis->mostly[i] == MOSTLY_NEXT || axis->mostly[i] == MOSTLY_NEAR;
+    if (runs || (i > d && axis->mostly[i] == MOSTLY_STRIDE && ptr->type->shape[i] > 1)) return false;
   }
-  return last;
+  return true;
 }
 
 static Step step_of(const Value *ptr, uint32_t vector) {
   const Type *t = ptr->type;
-  int near = dim_of_stride(ptr);
   Step s = {0};
   for (int d = 0; d < t->rank && vector; d++) {
     int shift = layout_dim_shift(t, d);
@@ -92,7 +91,8 @@ static Step step_of(const Value *ptr, uint32_t vector) {
       else if (at < power_in(ptr->axis->constant[d])) continue;
       else if (at < power_in(ptr->axis->contiguous[d]) || ptr->axis->mostly[d] == MOSTLY_NEXT)
         s.bytes += at * pointee_bytes(t);
-      else if (d == near || ptr->axis->mostly[d] == MOSTLY_NEAR) s.bytes += 2 * at * pointee_bytes(t);
+      else if (ptr->axis->mostly[d] == MOSTLY_NEAR || goes_by_small_stride(ptr, d))
+        s.bytes += 2 * at * pointee_bytes(t);
       else if (ptr->axis->mostly[d] != MOSTLY_EQUAL) s.far = true;
     }
   }

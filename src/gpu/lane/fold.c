@@ -286,7 +286,7 @@ typedef struct SumRange {
   int64_t low, high;
 } SumRange;
 
-/* What x is, through selections: which of two it is, a maximum's index, say. False: sums of several bases. */
+/* What x may be, through selections (a maximum's index is one of two, say). False: sums of several bases. */
 static bool range_of_sum(LaneKind k, LaneValue *x, int selects, SumRange *s) {
   stack_guard();
   SumRange other;
@@ -303,17 +303,6 @@ static bool range_of_sum(LaneKind k, LaneValue *x, int selects, SumRange *s) {
   return true;
 }
 
-static bool holds(CmpPred pred, int64_t x, int64_t y) {
-  switch (pred) {
-    case CMP_EQ: return x == y;
-    case CMP_NE: return x != y;
-    case CMP_LT: return x < y;
-    case CMP_LE: return x <= y;
-    case CMP_GT: return x > y;
-    default: return x >= y;
-  }
-}
-
 /* x + 1 < x + 2, where neither sum carries into the sign; (x or x + 1) < (x + 2 or x + 3). */
 static LaneValue *fold_setp_of_sums(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y) {
   LaneKind k = lane_kind_info[p->kind].type == LT_B64 ? LK_S64 : LK_S32;
@@ -328,7 +317,8 @@ static LaneValue *fold_setp_of_sums(LaneBuilder *b, const LaneOp *p, LaneValue *
              offsets = (uint64_t)(m.high | n.high); /* >= both */
     if (m.low < 0 || n.low < 0 || ((may & offsets) != 0 && (may > most || offsets > most - may))) return NULL;
   }
-  bool first = holds(pred, m.low, n.high), last = holds(pred, m.high, n.low);
+  bool first = scalar_cmp(pred, DT_I64, (Scalar){.i = m.low}, (Scalar){.i = n.high}),
+       last = scalar_cmp(pred, DT_I64, (Scalar){.i = m.high}, (Scalar){.i = n.low});
   return first == last ? lane_pred(b, first) : NULL;
 }
 

@@ -63,19 +63,19 @@ static Op *inline_body(Op *op, Block *body, Value *const *args, int skip) {
   return first;
 }
 
-/* How often a loop with constant bounds runs: 0, 1, or 2 for more or unknown. */
-static int trips(const Op *op) {
+int64_t fold_trips(const Op *op) {
   int64_t low, high, step;
   const Value *from = value_replacement(op->in[0]), *to = value_replacement(op->in[1]);
-  if (!value_is_const(op->in[2], &step) || step == 0) return 2;
+  if (!value_is_const(op->in[2], &step) || step == 0) return -1;
   if (from == to) return 0;
-  if (!value_is_const(from, &low) || !value_is_const(to, &high)) return 2;
+  if (!value_is_const(from, &low) || !value_is_const(to, &high)) return -1;
   Dtype t = from->type->dtype;
   bool down = dtype_is_signed(t) && step < 0;
   Scalar a = {.i = down ? high : low}, z = {.i = down ? low : high};
   if (!scalar_cmp(CMP_LT, t, a, z)) return 0;
   uint64_t distance = (uint64_t)z.i - (uint64_t)a.i, stride = down ? 0 - (uint64_t)step : (uint64_t)step;
-  return distance <= stride ? 1 : 2;
+  uint64_t trips = (distance - 1) / stride + 1;
+  return trips > INT64_MAX ? INT64_MAX : (int64_t)trips;
 }
 
 /* A carried value that every iteration hands on as it is, is what it was before the loop. */
@@ -96,7 +96,7 @@ static void fold_carried(Op *op) {
 
 /* Returns the operation to go on with. */
 static Op *fold_for(Func *f, Op *op) {
-  int count = trips(op);
+  int64_t count = fold_trips(op);
   if (count == 0) {
     Op *next = op->next;
     for (int i = 0; i < op->out_count; i++) value_replace(op->out[i], op->in[i + 3]);

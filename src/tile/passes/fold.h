@@ -12,6 +12,8 @@ Value *fold_op(Builder *b, Op *op);
 Value *fold_elementwise(Builder *b, Op *op);
 /* Bounds of an integer's elements, when simple ones are known. */
 bool fold_range(const Value *v, int64_t *low, int64_t *high);
+/* fold.c: how often a `for` runs whose bounds are constants, or one value; -1: nobody knows. */
+int64_t fold_trips(const Op *loop);
 /* fold_shape.c: splat, broadcast, reshape ... of constants, of splats and of each other. */
 Value *fold_shape(Builder *b, Op *op);
 /* The scalar that every element of v is, or NULL. */

@@ -2,8 +2,8 @@
  *
  * Inner loops first, so that what leaves an inner loop may go on and leave the outer one. Only operations directly in a
  * loop's body move: those under an `if` in it stay, since they may be dear and rarely reached, unless the whole branch
- * moves. Loads stay, as a store
- * in the loop may change what they read. A loop that forbids it (disable_licm) keeps its code.
+ * moves. Loads stay, as a store in the loop may change what they read. A loop that forbids it (disable_licm) keeps its
+ * code.
  */
 #include "tile/tile.h"
 
@@ -19,22 +19,25 @@ static bool uses_block(const Op *op, const Block *inside) {
   return false;
 }
 
-/* A branch that only computes, in no loops of its own: those might not end. */
-static bool is_pure_branch(const Op *op) {
+/* One may not end. */
+static bool has_loop(const Op *branch) {
   stack_guard();
-  if (op->code != OP_IF || !op_is_pure(op)) return false;
   for (int i = 0; i < 2; i++)
-    for (const Op *inner = op->body[i]->first; inner; inner = inner->next)
-      if (op_info[inner->code].effect == EFFECT_CONTROL && !is_pure_branch(inner)) return false;
-  return true;
+    for (const Op *inner = branch->body[i]->first; inner; inner = inner->next)
+      if (op_info[inner->code].effect == EFFECT_CONTROL && (inner->code != OP_IF || has_loop(inner))) return true;
+  return false;
+}
+
+static bool is_movable(const Op *op) {
+  Effect e = op_info[op->code].effect;
+  if (e == EFFECT_TERMINATOR || (e == EFFECT_CONTROL && (op->code != OP_IF || has_loop(op)))) return false;
+  return op_is_pure(op);
 }
 
 static void hoist(Block *body, Op *loop) {
   for (Op *op = body->first, *next; op; op = next) {
     next = op->next;
-    Effect e = op_info[op->code].effect;
-    bool movable = e == EFFECT_CONTROL ? is_pure_branch(op) : e != EFFECT_TERMINATOR && op_is_pure(op);
-    if (movable && !uses_block(op, body)) op_move_before(op, loop);
+    if (is_movable(op) && !uses_block(op, body)) op_move_before(op, loop);
   }
 }
 

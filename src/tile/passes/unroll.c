@@ -9,17 +9,9 @@
  * compute, load and store, as far as the work of a block of 128 threads stays small. Loops with products, reductions or
  * sorts stay, since passes for these want them as they are, and so do loops that say how they are to be run.
  */
-#include "tile/tile.h"
+#include "tile/passes/fold.h"
 
 enum { MOST_ITERATIONS = 8, MOST_WORK = 384, BLOCK_THREADS = 128 };
-
-/* Constant bounds' number of iterations; 0: not so, or none. */
-static int64_t iterations(const Op *loop) {
-  int64_t low, high, step;
-  if (!value_is_const(loop->in[0], &low) || !value_is_const(loop->in[1], &high)) return 0;
-  if (!value_is_const(loop->in[2], &step) || step <= 0 || low >= high || low < 0) return 0;
-  return (int64_t)(((uint64_t)high - (uint64_t)low - 1) / (uint64_t)step + 1);
-}
 
 /* Instructions of a thread, about; -1: what is not written out. */
 static int64_t work_of(const Block *body) {
@@ -43,7 +35,14 @@ static int64_t work_of(const Block *body) {
   return sum;
 }
 
-static bool is_free(const Op *loop) { return !loop->flags && loop->num_stages <= 0 && loop->unroll <= 0; }
+/* How often a loop runs that is written out; 0: it stays. */
+static int64_t iterations(const Op *loop) {
+  int64_t low, step, count = fold_trips(loop);
+  if (loop->flags || loop->num_stages > 0 || loop->unroll > 0 || count < 1 || count > MOST_ITERATIONS) return 0;
+  if (!value_is_const(loop->in[0], &low) || !value_is_const(loop->in[2], &step) || low < 0 || step < 0) return 0;
+  int64_t work = work_of(loop->body[0]);
+  return work >= 0 && work * count <= MOST_WORK ? count : 0;
+}
 
 static void write_out(Func *f, Op *loop, int64_t count) {
   Builder b = {.func = f, .block = loop->block, .before = loop, .span = loop->span};
@@ -74,9 +73,8 @@ static void visit(Func *f, Block *block) {
     next = op->next;
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit(f, op->body[i]);
-    if (op->code != OP_FOR || !is_free(op)) continue;
-    int64_t count = iterations(op), work = count && count <= MOST_ITERATIONS ? work_of(op->body[0]) : -1;
-    if (work >= 0 && work * count <= MOST_WORK) write_out(f, op, count);
+    int64_t count = op->code == OP_FOR ? iterations(op) : 0;
+    if (count) write_out(f, op, count);
   }
 }
 
